@@ -17,6 +17,7 @@ function without_own_base(line,    words, n) {
   if (words[3] == ":" && (words[2] == words[4] || words[4] == "public" && words[2] == words[5])) sub(/ : .*\{$/, " {", line)
   return line
 }
+{ sub(/::inline v[0-9]+_[0-9]+/, "") }  # of the version, which users do not write
 FNR == 1 { hidden = 0 }
 FNR == 1 && /^\/\// { print "/// @file" }
 # Classes that stand in after a mistake are hidden. The ones that work have the names that trainers write: Session<C> is

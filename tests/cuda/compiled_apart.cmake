@@ -11,6 +11,7 @@ set(kernels "RowOps<parallax::CudaSpace>::(coalesce|gather_rows|sum_terms|place_
 
 foreach(object whole apart)
   execute_process(COMMAND ${nm} --demangle ${${object}} OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX REPLACE "(parallax::)v[0-9]+_[0-9]+::" "\\1" symbols "${symbols}")
   string(REGEX MATCHALL "[^\n]* [TtWw] [^\n]*" lines "${symbols}")
   foreach(kind engine sort kernels)
     set(found ${lines})

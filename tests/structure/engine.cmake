@@ -8,6 +8,7 @@ string(APPEND engine "|(DenseWay|RowsWay|ChosenWay|DenseBucket|Buckets|RowsLeg|K
 string(APPEND engine "|(ShardPush|GatherPush|Adaptation|Agreement|Explanation|Mail|Mails|Lane|LentHop|Topology|BySpace|WayBase)")
 foreach(object one every)
   execute_process(COMMAND ${nm} --demangle ${${object}} OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX REPLACE "(parallax::)v[0-9]+_[0-9]+::" "\\1" symbols "${symbols}")
   string(REGEX MATCHALL "[^\n]* [TtWw] [^\n]*" lines "${symbols}")
   set(${object}_functions)
   foreach(line IN LISTS lines)

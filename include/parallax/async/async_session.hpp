@@ -16,7 +16,7 @@
 #include "parallax/detail/async/worker.hpp"
 #include "parallax/session/session.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Ranks training at their own pace. Variables are made with it as with a Session, under PsShard: owners have the rows of tables
 // and the parts of dense variables, and workers ask for them by letters. A variable declared without a Reduce is summed if its

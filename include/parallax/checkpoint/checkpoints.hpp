@@ -15,7 +15,7 @@
 #include "parallax/detail/checkpoint/save.hpp"
 #include "parallax/detail/checkpoint/signals.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Interval from the last checkpoint, or the first call, to the next: the shorter of `steps` and `seconds`, alike on all ranks.
 struct Every {

@@ -19,7 +19,7 @@
 #include "parallax/detail/core/math.hpp"
 #include "parallax/detail/transfer/dense.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 namespace detail {
 

@@ -15,7 +15,7 @@
 #include "parallax/detail/core/pointer.hpp"
 #include "parallax/detail/core/reference.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 namespace detail {
 

@@ -13,7 +13,7 @@
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/transfer/dense.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // All functions here are collective over the communicator, blocking, and use one channel of their own, so they may stand
 // between the operations of a session. They throw the communicator's errors, and after its deadline Error (timeout). Sums are

@@ -22,7 +22,7 @@
 #include "parallax/detail/memory/place.hpp"
 #include "parallax/detail/memory/space.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // A run of bytes inside a transfer's memory, going to or coming from one rank.
 struct ByteRange {

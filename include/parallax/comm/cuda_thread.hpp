@@ -15,7 +15,7 @@
 #include "parallax/detail/transfer/device_lanes.hpp"
 #include "parallax/memory/cuda.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // A rank's end of a group of threads, and exchanges of memory of the one device current for all of them. A rank tells the
 // others the places of its blocks and an event behind their making; the receiver copies, in the order of its stream, and the

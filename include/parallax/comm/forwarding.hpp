@@ -9,7 +9,7 @@
 
 #include "parallax/comm/communicator.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 namespace detail {
 
 // The operations of a communicator beside those of the one inside.

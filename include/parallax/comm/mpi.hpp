@@ -26,7 +26,7 @@
 #include "parallax/detail/transport/mpi/endpoint.hpp"
 #include "parallax/detail/transport/mpi/job.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Runs `body(MpiCommunicator&)` on this rank of the job, and returns the process's exit status: the result of `body` if an int,
 // else 0; `mpi_abort_code` if a session was left without `finish`. Initialises and finalises MPI, unless it was initialised

@@ -20,7 +20,7 @@
 #include "parallax/detail/transfer/device_lanes.hpp"
 #include "parallax/memory/cuda.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // NCCL itself neither notices ranks in disagreement nor ever gives up waiting. `compared`: before an operation is put in the
 // stream, the ranks tell each other its kind and size, by the host communicator; none is begun in disagreement (Error mismatch)

@@ -22,7 +22,7 @@
 #include "parallax/detail/launch/mpiexec.hpp"
 #include "parallax/detail/launch/options.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Runs `body(AnyCommunicator&)` on every rank of this process, and returns the process's exit status: the result of `body` if
 // an int, else 0; of threads the first other than 0, by rank. The ranks are

@@ -9,7 +9,7 @@
 #include "parallax/comm/communicator.hpp"
 #include "parallax/detail/comm/letter_queue.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // A communicator of one rank, without threads, processes or a library behind it. Every exchange copies the rank's block for
 // itself and is complete when it returns. Of optional abilities it has a Mailbox, on which a trainer apart runs alone. May be

@@ -21,7 +21,7 @@
 #include "parallax/detail/transport/socket/options.hpp"
 #include "parallax/memory/shared.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Waits for connections before ranks are made: for a rank 0 with a port chosen by the system, told to the others in a way of
 // its own. Owns the socket; move-only.

@@ -14,7 +14,7 @@
 #include "parallax/detail/transfer/device_lanes.hpp"
 #include "parallax/memory/cuda.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // The host communicator, and exchanges of device memory by it: blocks are copied to pinned memory in the order of the stream,
 // exchanged by the host once they are there, and copied to the device, in the order of the stream again. Every channel keeps

@@ -22,7 +22,7 @@
 #include "parallax/detail/launch/last_words.hpp"
 #include "parallax/detail/transport/thread/group.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Runs `body(ThreadCommunicator&)` on `size` threads, one per rank, and returns when all have ended. When a rank leaves by an
 // exception, every other rank's pending or next operation throws an Error naming that rank, and the first one is rethrown here.

@@ -13,7 +13,7 @@
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/core/slice.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // One hop of an exchange, seen from one rank. The rank hands the data of owners [base + t·stride, base + (t+1)·stride) to rank
 // targets[t], and, if it is a target itself, receives its share from every rank of `sources`, in the order of sums.

@@ -10,7 +10,7 @@
 #include "parallax/detail/core/short_float.hpp"
 #include "parallax/detail/memory/space.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // W is a wire for scalars T. A wire has no state; its functions are local and keep to the two ranges, without overlap.
 //   element<T>             the form sent for one T: trivially copyable, of 1, 2, 4, 8 or 16 bytes

@@ -21,7 +21,7 @@
 #include "parallax/detail/conformance/exchange_checks.hpp"
 #include "parallax/detail/conformance/failure_checks.hpp"
 
-namespace parallax_conformance {
+namespace parallax_conformance::inline v0_2 {
 
 // Called by a test, in each of its processes: checks that exchanges carry the right data, on a model as described above. Every
 // check has a fresh communicator. Throws a Failure with the check and the seed. Deadlines are a minute; a right communicator

@@ -19,7 +19,7 @@
 #include "parallax/conformance/communicator.hpp"
 #include "parallax/memory/cuda.hpp"
 
-namespace parallax_conformance {
+namespace parallax_conformance::inline v0_2 {
 
 // Called by checks before they look at arrived data: waits for the rank's stream, under the deadline of a communicator with a
 // `synchronize` of its own.

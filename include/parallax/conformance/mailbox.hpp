@@ -18,7 +18,7 @@
 
 #include "parallax/detail/conformance/letters.hpp"
 
-namespace parallax_conformance {
+namespace parallax_conformance::inline v0_2 {
 
 // Checks `window` and `largest` for sense, and that ranks and sizes outside the bounds are invalid arguments.
 struct BoundsMakeSense {

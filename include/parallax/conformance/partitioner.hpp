@@ -17,7 +17,7 @@
 #include "parallax/detail/conformance/catch.hpp"
 #include "parallax/partition/partitioner.hpp"
 
-namespace parallax_conformance {
+namespace parallax_conformance::inline v0_2 {
 
 // Returns the number of rows of every owner's shard, and checks their sum to be the table's. Called once for each layout.
 template <parallax::PartitionLayout Layout>

@@ -17,7 +17,7 @@
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/core/short_float.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // The type of an item's elements. An archive keeps it with the bytes, and refuses to give them back as another one.
 struct ElementType {

@@ -14,7 +14,7 @@
 #include "parallax/detail/core/config.hpp"
 #include "parallax/detail/core/text.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // The kind of failure of an Error. Programs branch on it; the sentence in `detail` is for people.
 enum class Errc : int {

@@ -15,7 +15,7 @@
 #include "parallax/detail/core/config.hpp"
 #include "parallax/detail/core/text.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // An order-dependent 64-bit hash of words and texts: FNV-1a's structure over 64-bit words, closed by MurmurHash3's finaliser.
 // It compares ranks of one run and is not meant to resist an adversary.

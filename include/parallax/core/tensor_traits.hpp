@@ -9,7 +9,7 @@
 
 #include "parallax/detail/core/view.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // The customisation point. A specialisation for a type `Tensor` (given without const or reference) offers
 //   static std::span<T> flat(Tensor&)          all elements, contiguous: for a dense variable to bind, and for dense gradients

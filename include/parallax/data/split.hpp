@@ -9,7 +9,7 @@
 #include "parallax/core/error.hpp"
 #include "parallax/detail/transfer/dense.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // The indices first, first + stride, …: `count` in all. `shard_block` and `shard_cyclic` return a range, and a range-based
 // `for` walks it. Owns no data, and is copied freely.

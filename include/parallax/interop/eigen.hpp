@@ -14,7 +14,7 @@
 #include "parallax/core/error.hpp"
 #include "parallax/core/tensor_traits.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 namespace detail {
 

@@ -15,7 +15,7 @@
 
 #include "parallax/session/trace.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // The distance by which the clock of a rank is ahead of rank 0's, and the greatest error of this distance, in ns. For clocks
 // drifting while a trace lasts, the half-width is the drift.

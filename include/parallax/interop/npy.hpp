@@ -16,7 +16,7 @@
 
 #include "parallax/detail/interop/file.hpp"
 
-namespace parallax::npy {
+namespace parallax::inline v0_2::npy {
 
 // The types of elements, by NumPy's letter and their bytes.
 enum class Dtype : std::uint8_t {

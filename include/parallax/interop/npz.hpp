@@ -15,7 +15,7 @@
 
 #include "parallax/interop/npy.hpp"
 
-namespace parallax::npz {
+namespace parallax::inline v0_2::npz {
 
 namespace detail {
 

@@ -15,7 +15,7 @@
 #include "parallax/detail/interop/file.hpp"
 #include "parallax/detail/interop/safetensors/header.hpp"
 
-namespace parallax::safetensors {
+namespace parallax::inline v0_2::safetensors {
 
 // A file mapped into memory, to be read. Owns the mapping, and ends it. Const members may be called by several threads.
 class Reader {

@@ -9,7 +9,7 @@
 #include "parallax/core/tensor_traits.hpp"
 #include "parallax/detail/core/on_device.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // The elements of a vector in device memory, as one run; the vector keeps them, and is not resized while they are in use. For
 // variables of the vector's device. Thrust writes them in the order of its own stream: unless this is also the session's

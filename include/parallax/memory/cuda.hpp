@@ -16,7 +16,7 @@
 #include "parallax/detail/memory/cuda/runtime.hpp"
 #include "parallax/detail/memory/space.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 namespace detail {
 

@@ -17,7 +17,7 @@
 #include "parallax/detail/memory/place.hpp"
 #include "parallax/detail/memory/space.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 namespace detail {
 

@@ -19,7 +19,7 @@
 #include "parallax/detail/core/option.hpp"
 #include "parallax/detail/core/type.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Stands for the variable's own element type in a list of slots.
 struct scalar {};

@@ -4,7 +4,7 @@
 
 #include "parallax/optimizer/optimizer.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 

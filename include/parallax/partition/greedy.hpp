@@ -23,7 +23,7 @@
 #include "parallax/detail/partition/cyclic.hpp"
 #include "parallax/partition/partitioner.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // A partitioner. Every row has a weight, say the number of its occurrences in a sample of the data, and owners get rows of
 // about equal weight together. The heaviest rows are items of their own; all others are dealt to bundles as Cyclic deals them

@@ -13,7 +13,7 @@
 #include "parallax/detail/core/config.hpp"
 #include "parallax/detail/core/option.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // The place of a row: row `local` of the shard of `owner`. Returned by a layout's `locate`.
 struct Location {

@@ -10,7 +10,7 @@
 #include "parallax/detail/policy/bucket/dense_way.hpp"
 #include "parallax/detail/policy/journey/rows_way.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Dense: reduce-scatter, allgather of the gradient, applied everywhere. Sparse: the gradient is densified first, profitable if
 // nearly every row is touched.

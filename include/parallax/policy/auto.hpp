@@ -13,7 +13,7 @@
 #include "parallax/policy/all_reduce.hpp"
 #include "parallax/policy/ps_shard.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 namespace detail {
 

@@ -19,7 +19,7 @@
 #include "parallax/detail/policy/update.hpp"
 #include "parallax/detail/transfer/mail.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // The divisors of sums over ranks. A flight knows them once the ranks have agreed, and its seats hand them to each way by
 // `divide_by`. Both are alike on all ranks.

@@ -12,7 +12,7 @@
 #include "parallax/detail/core/option.hpp"
 #include "parallax/detail/policy/prediction.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 namespace detail {
 // False, but only once a template is instantiated: for assertions in unreachable branches.

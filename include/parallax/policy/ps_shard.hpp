@@ -12,7 +12,7 @@
 #include "parallax/detail/policy/journey/rows_way.hpp"
 #include "parallax/policy/all_reduce.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Dense: reduce-scatter, applied by the owner, allgather of the parameters. Sparse: rows pushed to their owners hop by hop,
 // merged and applied there, pulled when needed. Optimizer state lives with the owners only, and so do the rows of tables.

@@ -11,7 +11,7 @@
 #include "parallax/detail/core/algorithm.hpp"
 #include "parallax/detail/memory/buffer.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 

@@ -14,7 +14,7 @@
 #include "parallax/kernel/cuda/row_ops.hpp"
 #include "parallax/session/session.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 namespace detail {
 
 // The interface of a captured step to CapturedStep, for every communicator.

@@ -6,7 +6,7 @@
 #include "parallax/detail/core/clock.hpp"
 #include "parallax/detail/core/own_thread.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // A session open to the help of a second thread: Session, and AsyncSession.
 //   take_turns(on)   before the thread begins, and after it has ended: from then on the session's operations take a lock

@@ -29,7 +29,7 @@
 #include "parallax/detail/session/visit.hpp"
 #include "parallax/step/grad.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 struct SaveOptions;
 struct RestoreOptions;

@@ -11,7 +11,7 @@
 #include "parallax/detail/transfer/agreement/trace_text.hpp"
 #include "parallax/session/session.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // While it lives, the phases of the session's operations on this rank are kept, in room allocated once: an operation is no
 // longer for it than a clock read and a store for each of its four to six phases. If the communicator keeps journals, of all

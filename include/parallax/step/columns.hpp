@@ -15,7 +15,7 @@
 #include "parallax/step/grad.hpp"
 #include "parallax/variable/variable.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 namespace detail {
 

@@ -14,7 +14,7 @@
 
 #include "parallax/detail/pull/handle.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // The priority of started updates: during the exchange of those with a higher one, others wait. Without one it is 0. Parameters
 // needed first by the next forward pass should have the highest (Peng et al., SOSP 2019).

@@ -15,7 +15,7 @@
 #include "parallax/core/archive.hpp"
 #include "parallax/detail/core/algorithm.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Owns copies. Every rank has an archive of its own. It gives back the last items given, to a rank with the same rows. Writing
 // an item again replaces it.

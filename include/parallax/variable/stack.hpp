@@ -15,7 +15,7 @@
 #include "parallax/detail/core/text.hpp"
 #include "parallax/detail/variable/table.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Tables of one width, one behind the other in one variable: they are pulled, updated, dealt to owners and saved as one, by as
 // many messages, and on a device by as many kernels, as one table. All ranks give the same.

@@ -23,7 +23,7 @@
 #include "parallax/detail/variable/variable_checks.hpp"
 #include "parallax/optimizer/sgd.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 namespace detail {
 

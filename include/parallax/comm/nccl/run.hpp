@@ -16,7 +16,7 @@
 #include "parallax/comm/nccl.hpp"
 #include "parallax/comm/thread.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // One rank's device, stream, pool and communicator of NCCL. Owns them; refers to the host communicator, which must outlive it.
 // Not moved. Made and used by one thread, with the device as its current one from then on.

@@ -13,7 +13,7 @@
 #include "parallax/detail/core/pointer.hpp"
 #include "parallax/detail/core/slice.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // What an owner knows of the workers. A worker's clock is the number of its pushes; that of a worker that has left counts as
 // infinite.

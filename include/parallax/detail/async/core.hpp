@@ -17,7 +17,7 @@
 #include "parallax/detail/async/service.hpp"
 #include "parallax/detail/session/core.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Refers to a synchronous session's core, in whose words it waits, meets and fails. C: the edge to the communicator.
 template <Communicator C>

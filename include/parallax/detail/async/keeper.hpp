@@ -16,7 +16,7 @@
 #include "parallax/detail/core/slice.hpp"
 #include "parallax/detail/variable/registration.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // What one worker has pushed of a variable: `count` rows or elements in `runs`, where its letter has them.
 struct PushedPart {

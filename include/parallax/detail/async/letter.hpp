@@ -15,7 +15,7 @@
 #include "parallax/detail/memory/buffer.hpp"
 #include "parallax/detail/transfer/lane.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // `pull` asks an owner for rows and parts, which `rows` answers; `push` brings gradients, and ends a clock; `leave` is a worker's
 // last one. By `orders` the first owner tells the others, where a rule has a quorum, in which order to serve.

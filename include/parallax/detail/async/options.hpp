@@ -7,7 +7,7 @@
 #include "parallax/detail/async/run_log.hpp"
 #include "parallax/detail/step/options.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // By what a push that is an update of its own is multiplied at its owner, whose age is the number of updates between those that its
 // worker had read there and it. `one`: by nothing. `by_staleness`: by 1 / age, of an age of at least 2 (Zhang et al., IJCAI 2016).

@@ -8,7 +8,7 @@
 
 #include "parallax/core/error.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Owns its entries, eight bytes each.
 class RunLog {

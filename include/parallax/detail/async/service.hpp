@@ -15,7 +15,7 @@
 #include "parallax/detail/core/algorithm.hpp"
 #include "parallax/detail/core/pointer.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Refers to the world, the traffic, the variables and the rule. Nothing waits in it. A worker is heard in the order of its
 // letters: while its pull is parked, or as many pushes of it wait for a commit as there is room for, no further letter is taken,

@@ -19,7 +19,7 @@
 #include "parallax/detail/step/options.hpp"
 #include "parallax/policy/ps_shard.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 namespace detail {
 
 // What both kinds refuse of a gradient that is about to be pushed. False: it is left out, by NonFinite::skip_step.

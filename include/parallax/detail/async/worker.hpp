@@ -15,7 +15,7 @@
 #include "parallax/detail/session/pull.hpp"
 #include "parallax/step/grad.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 namespace detail {
 

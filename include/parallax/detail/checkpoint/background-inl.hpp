@@ -3,7 +3,7 @@
 
 #include "parallax/detail/checkpoint/background.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE void write_note(std::string path, WrittenShard const& shard) {
   std::uint64_t const text = shard.text.size();

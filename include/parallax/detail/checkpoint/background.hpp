@@ -19,7 +19,7 @@
 #include "parallax/detail/checkpoint/save.hpp"
 #include "parallax/detail/core/own_thread.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // A rank's file in memory. The memory is used again by the next save.
 class ShardImage {

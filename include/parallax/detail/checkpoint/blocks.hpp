@@ -15,7 +15,7 @@
 
 #include "parallax/detail/checkpoint/manifest.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // A slab: the rows of an array that one file has.
 struct Slab {

@@ -17,7 +17,7 @@
 #include "parallax/detail/session/visit.hpp"
 #include "parallax/session/session.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // What `body` throws, as an error of this rank: a file's as Errc::file.
 template <class Body>

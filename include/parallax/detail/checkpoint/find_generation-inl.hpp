@@ -3,7 +3,7 @@
 
 #include "parallax/detail/checkpoint/find_generation.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE Generation open_generation(std::string const& directory, std::int64_t number) {
   ReadFile const file{directory + "/" + generation_name(number) + "/" + std::string{manifest_name}};

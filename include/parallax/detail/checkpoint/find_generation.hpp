@@ -20,7 +20,7 @@
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/variable/registration.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // The manifest of a generation, read and checked. Throws FormatError of one that is damaged, or of another generation, and FileError.
 Generation open_generation(std::string const& directory, std::int64_t number);

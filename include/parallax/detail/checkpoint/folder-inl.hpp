@@ -3,7 +3,7 @@
 
 #include "parallax/detail/checkpoint/folder.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE std::string generation_name(std::int64_t number) {
   std::string digits = std::to_string(number);

@@ -19,7 +19,7 @@
 #include "parallax/detail/core/text.hpp"
 #include "parallax/detail/interop/file.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Of a generation that is not complete, and of one that is being removed, behind the name.
 inline constexpr std::string_view unfinished = ".part";

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/checkpoint/folder_lock.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE std::string this_holder() {
   std::array<char, 256> host{};

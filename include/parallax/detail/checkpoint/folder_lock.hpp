@@ -20,7 +20,7 @@
 #include "parallax/detail/checkpoint/folder.hpp"
 #include "parallax/detail/session/core.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // The name of the lock's file. The file stays when the lock is gone, and says who had it last.
 inline constexpr std::string_view lock_name = "checkpoint.lock";

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/checkpoint/manifest.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE safetensors::Dtype dtype_of(ElementType type) {
   using enum safetensors::Dtype;

@@ -18,7 +18,7 @@
 #include "parallax/detail/core/checksum.hpp"
 #include "parallax/interop/safetensors.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // The version of the format that is written, and the highest that is read.
 inline constexpr std::int64_t checkpoint_version = 1;

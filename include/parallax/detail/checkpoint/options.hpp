@@ -12,7 +12,7 @@
 #include "parallax/core/archive.hpp"
 #include "parallax/step/grad.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // How a checkpoint is saved. The same on all ranks.
 struct SaveOptions {

@@ -12,7 +12,7 @@
 #include "parallax/detail/checkpoint/common.hpp"
 #include "parallax/detail/checkpoint/readers.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Refers to the generation, of as many files as there are ranks wherever anything but its constructor is called.
 class OwnItems {

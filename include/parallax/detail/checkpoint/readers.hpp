@@ -18,7 +18,7 @@
 #include "parallax/detail/checkpoint/find_generation.hpp"
 #include "parallax/detail/transfer/dense.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Who reads which file of a generation: ranks that see the same files read those together. The same on all ranks.
 class Readers {

@@ -11,7 +11,7 @@
 #include "parallax/detail/checkpoint/restoring.hpp"
 #include "parallax/detail/core/math.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // The work of `Session::restore`.
 template <>

@@ -19,7 +19,7 @@
 #include "parallax/detail/checkpoint/readers.hpp"
 #include "parallax/detail/transfer/dense.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // The second look, an archive that all ranks show the same items: arrays are read together, each by all ranks. Small ones that all
 // ranks have alike are read many at once, before they are shown.

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/checkpoint/save.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE void write_manifest(NewGeneration const& made, std::span<WrittenShard const> shards) {
   auto const manifest = Generation::encoded(made.facts, made.small, made.signatures, shards);

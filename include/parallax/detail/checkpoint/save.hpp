@@ -20,7 +20,7 @@
 #include "parallax/detail/core/birth.hpp"
 #include "parallax/detail/core/math.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // A folder of an unfinished generation, or a file that is there for a moment. It is gone with this object, unless it is kept,
 // or this is a forked child.

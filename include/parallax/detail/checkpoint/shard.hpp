@@ -15,7 +15,7 @@
 #include "parallax/detail/checkpoint/manifest.hpp"
 #include "parallax/detail/transfer/dense.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // The first look at what is saved, an archive: which tensors this rank's file will have, which of their rows, and the small items.
 // Of what all ranks have alike, each writes a part.

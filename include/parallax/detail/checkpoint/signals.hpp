@@ -17,7 +17,7 @@
 #include "parallax/detail/core/birth.hpp"
 #include "parallax/detail/core/clock.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // A set of signals by which a process is asked to save and to end: `false`, `true`, or a list, {SIGTERM, SIGUSR1}.
 class Signals {

@@ -3,7 +3,7 @@
 
 #include "parallax/comm/communicator.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_INLINE Error busy_channel(int rank, std::string_view operation, int channel) {
   return {Errc::misuse, rank, operation, "",

@@ -9,7 +9,7 @@
 #include "parallax/comm/communicator.hpp"
 #include "parallax/detail/core/clock.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // The members of the core, and what its requests need; `mutability`: the type is const. `nothing`: it is a communicator.
 enum class CommunicatorLack { nothing, mutability, rank, size, ialltoallv, movable, test, waiting_for, abort, deadline };

@@ -12,7 +12,7 @@
 #include "parallax/detail/core/clock.hpp"
 #include "parallax/detail/core/config.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // A name that the journal's owner gives: of an operation, or of how far it has come. Holds its text, so that it travels between
 // processes; what is longer is cut.

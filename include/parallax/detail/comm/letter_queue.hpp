@@ -12,7 +12,7 @@
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/core/published.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // The size of a letter: all parts together.
 inline std::size_t letter_bytes(LetterParts parts) {

@@ -6,7 +6,7 @@
 
 #include <utility>
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Owns a file descriptor, or none.
 class OwnedDescriptor {

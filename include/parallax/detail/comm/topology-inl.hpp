@@ -3,7 +3,7 @@
 
 #include "parallax/comm/topology.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_INLINE RankLayout::RankLayout(RankLayout const&) = default;
 PARALLAX_INLINE RankLayout::RankLayout(RankLayout&&) noexcept = default;

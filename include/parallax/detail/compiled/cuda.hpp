@@ -12,7 +12,7 @@
 #define PARALLAX_DEVICE_ENGINE_ONCE extern template
 #endif
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 namespace device {
 
 // What sessions on a device work on.

@@ -10,7 +10,7 @@
 #define PARALLAX_ENGINE_ONCE extern template
 #endif
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_ENGINE_ONCE class Topology<AnyCommunicator>;
 PARALLAX_ENGINE_ONCE class Lane<AnyCommunicator>;

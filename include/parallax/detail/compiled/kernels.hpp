@@ -17,7 +17,7 @@
 #define PARALLAX_KERNELS_ONCE extern template
 #endif
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 #define PARALLAX_KERNELS_OF_TABLE(T, Index)                                                                               \
   PARALLAX_KERNELS_ONCE void RowOps<CudaSpace>::coalesce<T, Index>(RowsView<T const>, device::GroupingView<Index> const&, \

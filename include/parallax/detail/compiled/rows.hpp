@@ -8,7 +8,7 @@
 #define PARALLAX_ROWS_ONCE extern template
 #endif
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_ROWS_ONCE void detail::group_keys(std::span<std::int64_t const>, std::int64_t, Grouping<std::int64_t>&,
                                            SortScratch<std::int64_t, HostSpace>&, std::span<std::size_t const>);

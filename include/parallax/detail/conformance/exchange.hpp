@@ -17,7 +17,7 @@
 #include "parallax/comm/communicator.hpp"
 #include "parallax/detail/comm/communicator_checks.hpp"
 
-namespace parallax_conformance {
+namespace parallax_conformance::inline v0_2 {
 
 // What a suite throws where a communicator does not do what it must: one sentence, with the check, the seed and the rank.
 struct Failure : std::runtime_error {

@@ -15,7 +15,7 @@
 
 #include "parallax/detail/conformance/exchange.hpp"
 
-namespace parallax_conformance {
+namespace parallax_conformance::inline v0_2 {
 
 // Checks that ranks are numbered 0 … size - 1, each once, and that the deadline is positive.
 struct EveryRankIsThereOnce {

@@ -15,7 +15,7 @@
 #include "parallax/detail/conformance/exchange.hpp"
 #include "parallax/detail/transfer/lent_hop.hpp"
 
-namespace parallax_conformance {
+namespace parallax_conformance::inline v0_2 {
 
 // Runs `body` and returns the Error that it throws. Throws a Failure that names the rank if there is none.
 template <class Body>

@@ -14,7 +14,7 @@
 
 #include "parallax/conformance/communicator.hpp"
 
-namespace parallax_conformance {
+namespace parallax_conformance::inline v0_2 {
 
 // What a mailbox carries.
 using parallax::Letter;

@@ -11,7 +11,7 @@
 #include <algorithm>
 #endif
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // std::erase_if for a List, or a std::vector at a third of what it costs a compiler: drops the entries of which `condition` is
 // true, and keeps the order of the others. Linear; frees no memory.

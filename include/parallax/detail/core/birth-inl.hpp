@@ -3,7 +3,7 @@
 
 #include "parallax/detail/core/birth.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Processes made by `vfork` or `posix_spawn` are not counted: all that they do is to become another program.
 PARALLAX_INLINE int watched_forks() {

@@ -13,7 +13,7 @@ extern "C" int pthread_atfork(void (*)(), void (*)(), void (*)()) noexcept;  // 
 #include <pthread.h>
 #endif
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // The number of forks between the start of the program and this process. Raised in each child, before `fork` returns there.
 inline int forks = 0;

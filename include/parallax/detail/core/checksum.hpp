@@ -8,7 +8,7 @@
 
 #include "parallax/core/fields.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Of all bits: memory that differs in one word differs in its checksum, and memory that differs anywhere almost surely does.
 // Four words at a time, each in a chain of its own, so that no multiplication waits for the one before. Linear in `bytes`.

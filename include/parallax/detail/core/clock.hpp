@@ -15,7 +15,7 @@
 #include <thread>
 #endif
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Lets another thread of this core run. Called by `rest` alone.
 inline void yield() noexcept {

@@ -4,6 +4,8 @@
 
 #include <cstddef>  // where the standard library puts its names in order
 
+#include "parallax/version.hpp"
+
 // Errors are exceptions. Clang would go on with an error for each of them, and g++ with what it makes of the bodies.
 #if !defined(__cpp_exceptions) && !defined(__CUDACC__)
 #if defined(__clang__)
@@ -90,7 +92,7 @@
 // that prefetches nothing needs it only where the compiler does not take such vectors anyway (`is_wide`).
 #if !defined(__x86_64__) || defined(__CUDACC__)
 #define PARALLAX_WIDER
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 // Whether functions marked PARALLAX_WIDER may be called at all on this architecture: fixed as it is compiled.
 inline constexpr bool may_widen = false;
 // Whether the processor that runs the program has what PARALLAX_WIDER compiles for. Callers ask it once they know `may_widen`.
@@ -102,18 +104,18 @@ constexpr bool machine_is_wider() { return false; }
 #else
 #define PARALLAX_WIDER __attribute__((target("prfchw")))
 #endif
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 inline constexpr bool may_widen = true;
 constexpr bool machine_is_wider() { return true; }
 }  // namespace parallax::detail
 #else
 #define PARALLAX_WIDER __attribute__((target("avx2,prfchw")))
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 inline constexpr bool may_widen = true;
 inline bool machine_is_wider() { return __builtin_cpu_supports("avx2"); }
 }  // namespace parallax::detail
 #endif
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 // Whether the compiler takes vectors of 32 bytes everywhere.
 #if defined(__AVX2__)
 inline constexpr bool is_wide = true;

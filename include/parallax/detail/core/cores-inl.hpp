@@ -3,7 +3,7 @@
 
 #include "parallax/detail/core/cores.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Returns how many cores a group of processes may use in the long run, rounded up: `quota` of every `period`, in us. 0: as many
 // as there are.

@@ -13,7 +13,7 @@
 #include "parallax/detail/core/config.hpp"
 #include "parallax/detail/core/uninterrupted.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // A set of cores. Ranks can tell each other one as bytes. Cores beyond the 1024th are not in it.
 struct CoreSet {

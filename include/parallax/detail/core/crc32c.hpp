@@ -12,7 +12,7 @@
 #include <sys/auxv.h>
 #endif
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // The tables for bytes that come 8 at a time: `table[k][b]` is the remainder of byte b with k bytes of zeros behind it.
 struct Crc32cTables {

@@ -3,7 +3,7 @@
 
 #include "parallax/core/error.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_INLINE std::string_view to_string(Errc code) {
   switch (code) {
@@ -26,7 +26,7 @@ PARALLAX_INLINE std::string_view to_string(Errc code) {
 
 }  // namespace parallax
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Appends to characters as much as fits, and needs no memory.
 class BriefText {
@@ -63,7 +63,7 @@ void add_words(void* text, std::string_view words) {
 
 }  // namespace parallax::detail
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_INLINE Error::Error(Errc code, int rank, std::string_view operation, std::string_view variable,
                              std::string_view detail, std::string_view report) noexcept

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/core/float_mode.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE std::string float_mode_text(std::uint64_t mode) {
   if (mode == 0) return "rounds to nearest, keeps subnormal numbers";

@@ -8,7 +8,7 @@
 #include "parallax/detail/core/config.hpp"
 #include "parallax/detail/core/text.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Returns the bits of the processor's control word by which results differ: those of rounding and of subnormal numbers, not
 // those of exceptions. 0 is IEEE 754's default, and the answer where the word is not known. Read anew at each call, for a

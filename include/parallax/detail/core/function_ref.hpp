@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Does not own: what it refers to must outlive the call. The shape of C++26's std::function_ref. `Signature`: R(Arguments...).
 template <class Signature>

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // A gradient for every element. The first argument of `Variable`.
 struct Dense {

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/core/list.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_INLINE void detail::ListMemory::grow(std::size_t least, std::size_t each, Mover mover) {
   move_to(least > 2 * capacity_ ? least : 2 * capacity_, each, mover);

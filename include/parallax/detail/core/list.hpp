@@ -12,7 +12,7 @@
 #include "parallax/detail/core/config.hpp"
 #include "parallax/detail/core/slice.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 namespace detail {
 

@@ -28,7 +28,7 @@ __attribute__((const)) decltype(__builtin_sqrtf64(0)) __builtin_sqrtf64(decltype
 #if defined(__clang__)  // which takes the setting of what is written here; g++ that of what it is inlined into
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 #endif
-namespace parallax {
+namespace parallax::inline v0_2 {
 namespace detail {
 
 // The functions of <cmath> by these names, in double: x to the power y, the cosine of x in radians, log(1 + x), and the square

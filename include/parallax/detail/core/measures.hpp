@@ -6,7 +6,7 @@
 
 #include "parallax/detail/core/config.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // K sums over the elements of a unit, like std::array, and on devices too. K may be 0.
 template <std::size_t K>

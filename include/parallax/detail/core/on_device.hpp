@@ -10,7 +10,7 @@
 #include "parallax/core/fields.hpp"
 #include "parallax/detail/core/config.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 namespace detail {
 // What may lie on a device by a mark on its type: indices and offsets, and weights.

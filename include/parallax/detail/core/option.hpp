@@ -5,7 +5,7 @@
 #include <concepts>
 #include <type_traits>
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Every option names its axis as a member type `axis`. This is the axis of update policies, which say how gradients travel.
 struct policy_axis {};

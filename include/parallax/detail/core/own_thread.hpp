@@ -10,7 +10,7 @@
 #include "parallax/detail/core/pointer.hpp"
 #include "parallax/detail/core/published.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // A request to stop, as the thread that is to stop sees it. Without an OwnThread it is never made. Refers to the OwnThread's memory.
 class StopToken {

@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // The sole owner of an object made by `make_owned`. Move-only. A base class that is owned has a virtual destructor.
 template <class T>

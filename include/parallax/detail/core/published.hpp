@@ -1,7 +1,7 @@
 // A value that one thread writes for another, at a fraction of what <atomic> costs a compiler.
 #pragma once
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // A number or a pointer that one thread writes and others read; 0 to begin with. A reader that sees a value sees all that the
 // writer wrote before it.

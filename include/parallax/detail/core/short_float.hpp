@@ -10,7 +10,7 @@
 #include "parallax/detail/core/config.hpp"
 #include "parallax/detail/core/option.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // The upper half of a float: as wide a range, with 8 bits of precision. An option of a Sparse variable.
 struct BFloat16 {

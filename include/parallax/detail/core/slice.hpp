@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <type_traits>
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Does not own: the elements must outlive it. What std::span is, made from arrays and from all that has data() and size().
 // Ranges are preconditions, which nothing checks.

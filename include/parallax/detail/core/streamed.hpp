@@ -8,7 +8,7 @@
 
 #include "parallax/detail/core/algorithm.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // What has so many bytes fits no cache: it is waited for, and what is written leaves the caches before it is read.
 inline constexpr std::size_t many_bytes = std::size_t{8} << 20;

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/core/system.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE int open_descriptor(char const* path, int flags, ::mode_t mode) noexcept {
   return uninterrupted([&] { return ::open(path, flags | O_CLOEXEC, mode); });

@@ -13,7 +13,7 @@
 
 #include "parallax/detail/core/uninterrupted.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Opens a file that no program inherits. Returns its descriptor, or -1.
 int open_descriptor(char const* path, int flags, ::mode_t mode = 0) noexcept;

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/core/text.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_INLINE void TextFragment::append_to(std::string& text) const {
   char digits[32];

@@ -12,7 +12,7 @@
 
 #include "parallax/detail/core/config.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // A fragment of a text: words, which it refers to, or one character, or a number: the shortest text from which the same number
 // is read again, so that different numbers have different texts.

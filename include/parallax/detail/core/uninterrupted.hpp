@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <type_traits>
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Makes a call again for as long as a signal interrupts it. Returns its last result, with errno as the call left it: -1, or
 // null, where it failed.

@@ -8,7 +8,7 @@
 
 #include "parallax/detail/core/config.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Does not own. `rows` rows of `width` elements each, row-major; consecutive rows lie `stride` elements apart. The memory must
 // outlive it.

@@ -2,7 +2,7 @@
 // where it must.
 #pragma once
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Work that goes on behind the steps of a session, such as a save in the background. The core owns one; `finish` settles it,
 // and so does each operation that cannot stand beside it.

@@ -18,8 +18,9 @@
 #include "parallax/detail/transfer/agreement/agreement.hpp"
 #include "parallax/detail/transfer/agreement/explanation.hpp"
 #include "parallax/detail/variable/registry.hpp"
+#include "parallax/version.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Refers to the topology, the waiting and the registry. `channel` is that of all of them. Everything collective is in the order
 // of the calls. A session's core owns one; what flights agree on in `start` and `step` goes by agreements of their own.
@@ -70,7 +71,8 @@ class Rounds {
   void await(Lane<C>& lane, char const* operation, FunctionRef<std::string()> names) {
     waiting_->drive(operation, [&] { return lane.test(); }, {lane, names});
   }
-  // What else may differ between ranks: the operation's number, hosts, hops, options and variables. Part of a testimony.
+  // Returns all else that may differ between ranks, for a testimony: the version, the operation's number, hosts, hops, options and
+  // variables.
   std::string context(char const* operation) const;
 
   Topology<C> const* topology_;
@@ -148,7 +150,7 @@ void Rounds<C>::withdraw() noexcept {
 
 template <Communicator C>
 std::string Rounds<C>::context(char const* operation) const {
-  std::string text = joined({"\toperation ", operations_, ": ", operation, "\n\thosts"});
+  std::string text = joined({"\tparallax " PARALLAX_VERSION "\n\toperation ", operations_, ": ", operation, "\n\thosts"});
   for (int const host : topology_->hosts()) append(text, {" ", host});
   append(text, {" in ", topology_->hops().size(), " hops\n\t", waiting_->underway().settings(), "\n\tarithmetic ",
                 float_mode_text(float_mode()), "\n"});

@@ -23,7 +23,7 @@
 #include "parallax/detail/transfer/lane.hpp"
 #include "parallax/detail/variable/registration.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // The operations of a session. The number of one is part of what ranks compare before it.
 enum class Operation : std::uint8_t {
@@ -71,7 +71,7 @@ constexpr std::string_view to_string(Phase phase) { return detail::phase_words[s
 
 }  // namespace parallax
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // What a wait is for, told if it takes too long: the exchange, which says what rank is behind, and who names the variables
 // concerned. Refers to both.

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/interop/file.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE std::size_t end_of_utf8(std::string_view text) noexcept {
   auto const byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };

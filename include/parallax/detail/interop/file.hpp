@@ -23,7 +23,7 @@
 #include "parallax/detail/core/birth.hpp"
 #include "parallax/detail/core/system.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 static_assert(std::endian::native == std::endian::little, "the files are little-endian, and this machine is not");
 

@@ -3,7 +3,7 @@
 
 #include "parallax/interop/merged_trace.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE Meetings meetings_of(std::span<TraceEvent const> events) {
   Meetings found;
@@ -47,7 +47,7 @@ PARALLAX_INLINE ClockOffset offset_of(Meetings const& theirs, Meetings const& fi
 
 }  // namespace parallax::detail
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_INLINE std::string merged(Trace const& trace) {
   std::int64_t const host = trace.host();

@@ -3,7 +3,7 @@
 
 #include "parallax/interop/npy.hpp"
 
-namespace parallax::npy {
+namespace parallax::inline v0_2::npy {
 
 PARALLAX_INLINE Header parse_header(std::span<std::byte const> bytes, std::uint64_t file_size, std::string_view path) {
   std::string_view const text{reinterpret_cast<char const*>(bytes.data()), bytes.size()};

@@ -3,7 +3,7 @@
 
 #include "parallax/interop/npz.hpp"
 
-namespace parallax::npz::detail {
+namespace parallax::inline v0_2::npz::detail {
 
 PARALLAX_INLINE std::uint32_t crc_of(std::span<std::byte const> bytes) noexcept {
   static constexpr auto table = [] {

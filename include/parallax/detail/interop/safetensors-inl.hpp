@@ -3,7 +3,7 @@
 
 #include "parallax/interop/safetensors.hpp"
 
-namespace parallax::safetensors::detail {
+namespace parallax::inline v0_2::safetensors::detail {
 
 PARALLAX_INLINE void append_quoted(std::string& out, std::string_view text) {
   constexpr std::string_view escapes = "\"\\bfnrt", meant = "\"\\\b\f\n\r\t";
@@ -19,7 +19,7 @@ PARALLAX_INLINE void append_quoted(std::string& out, std::string_view text) {
 
 }  // namespace parallax::safetensors::detail
 
-namespace parallax::safetensors {
+namespace parallax::inline v0_2::safetensors {
 
 PARALLAX_INLINE Layout::Layout(std::vector<Spec> tensors, Metadata const& metadata, std::string_view path)
     : tensors_{std::move(tensors)}, begins_(tensors_.size()), sizes_(tensors_.size()) {

@@ -6,7 +6,7 @@
 
 #include "parallax/detail/core/config.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // The rows of one owner lie in the order of their keys, from `first` on; a directory made of nothing takes keys for rows. Every
 // operation on rows by key finds a row by this call, on the host and in kernels, which are handed a directory by value: a table

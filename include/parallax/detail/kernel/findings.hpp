@@ -13,7 +13,7 @@
 #include "parallax/detail/kernel/host/finite.hpp"
 #include "parallax/detail/memory/space.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // What is sought of some rows: the sum of their squares, by which gradients are clipped, or the first element that is
 // infinite or not a number.

@@ -8,7 +8,7 @@
 
 #include "parallax/detail/kernel/host.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Owns. The groups of the keys of a batch, of what has arrived, or of what is merged. They are made where the keys are, and the
 // other side has a copy once it asks for one. Specialised here for the host, where both sides are one, and for a device in

@@ -20,7 +20,7 @@
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 namespace detail {
 
 // A rule on sums over ranks: each is divided, and scaled, on its way, and never written back.

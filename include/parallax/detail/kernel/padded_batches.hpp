@@ -4,7 +4,7 @@
 
 #include "parallax/detail/memory/space.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // In the host's memory no table is padded, and there is nothing to learn.
 template <MemorySpace Space>

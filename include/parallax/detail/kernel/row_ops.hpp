@@ -14,7 +14,7 @@
 #include "parallax/detail/memory/buffer.hpp"
 #include "parallax/detail/memory/space.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Owns. n keys grouped by value: `size()` = u distinct ones, `count()` = n positions. The positions of distinct key k
 // are order[offsets[k]] … order[offsets[k + 1] - 1]: its run. Made by `RowOps<Space>::unique_with_inverse`, which

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/launch/entrances.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE Entrance const* entrance_by_name(std::string_view name) {
   Entrance const* entrance = last_entrance;
@@ -20,7 +20,7 @@ PARALLAX_INLINE Entrance const* entrance_of(Environment variable) {
 
 }  // namespace parallax::detail
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_INLINE bool add_entrance(Entrance& entrance) {
   entrance.next = std::exchange(detail::last_entrance, &entrance);

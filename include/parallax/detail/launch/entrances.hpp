@@ -27,7 +27,7 @@
 #include "parallax/detail/core/type.hpp"
 #include "parallax/detail/launch/guard.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // What `run` is called with.
 struct RunOptions {

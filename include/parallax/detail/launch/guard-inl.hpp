@@ -3,7 +3,7 @@
 
 #include "parallax/detail/launch/guard.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // The number that a variable holds, or -1 where it is not there, no number, or longer than any that a launcher tells.
 inline std::int64_t number_in(Environment variable, char const* name) {

@@ -11,7 +11,7 @@
 #include "parallax/detail/core/function_ref.hpp"
 #include "parallax/detail/core/text.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // The value of an environment variable, or null. Programs give getenv's, tests a table's.
 using Environment = FunctionRef<char const*(char const*)>;

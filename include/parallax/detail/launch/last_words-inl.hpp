@@ -3,7 +3,7 @@
 
 #include "parallax/detail/launch/last_words.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE void say(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stderr);

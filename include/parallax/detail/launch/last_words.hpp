@@ -13,7 +13,7 @@
 #include "parallax/detail/core/clock.hpp"
 #include "parallax/detail/core/text.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // A program that this library ends, ends with this exit code, after one report on stderr.
 inline constexpr int abort_code = 86;

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/launch/launcher.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE std::string shell_word(std::string_view word) {
   std::string text = "'";
@@ -78,7 +78,7 @@ PARALLAX_INLINE std::string new_job_key() {
 
 }  // namespace parallax::detail
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_INLINE int launch(Resources const& resources, std::span<std::string const> command, LaunchOptions const& options) {
   detail::SignalsNoted const noted;

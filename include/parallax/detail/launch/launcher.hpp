@@ -27,7 +27,7 @@
 #include "parallax/detail/launch/output.hpp"
 #include "parallax/detail/launch/resources.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // How `launch` starts ranks, and ends them.
 struct LaunchOptions {

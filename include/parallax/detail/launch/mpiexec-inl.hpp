@@ -3,7 +3,7 @@
 
 #include "parallax/detail/launch/mpiexec.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE MpiexecKind starts_library(std::string_view words) {
   return words.find("Open MPI") != words.npos ? MpiexecKind::open_mpi : MpiexecKind::hydra;

@@ -18,7 +18,7 @@
 #include "parallax/detail/launch/launcher.hpp"
 #include "parallax/detail/launch/resources.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Whose options an mpiexec has: Hydra's, as MPICH and its relatives have them, or Open MPI's.
 enum class MpiexecKind { unknown, hydra, open_mpi };

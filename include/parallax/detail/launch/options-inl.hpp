@@ -3,7 +3,7 @@
 
 #include "parallax/detail/launch/options.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Notes a mistake, unless there was one before.
 inline void mistaken(RunArguments& read, std::initializer_list<TextFragment> sentence) {

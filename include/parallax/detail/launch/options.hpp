@@ -10,7 +10,7 @@
 
 #include "parallax/detail/core/text.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // As many ranks one process may have as threads: their boxes take 2 KiB for each pair.
 inline constexpr int most_thread_ranks = 1024;

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/launch/output.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE void join_pipe(OwnedDescriptor& from, OwnedDescriptor& to) {
   int ends[2];

@@ -19,7 +19,7 @@
 #include "parallax/detail/comm/owned_descriptor.hpp"
 #include "parallax/detail/core/system.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Makes a pipe, of which no program that is started inherits an end: `from` reads what is written into `to`. Throws Error (transport).
 void join_pipe(OwnedDescriptor& from, OwnedDescriptor& to);

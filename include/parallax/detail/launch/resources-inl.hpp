@@ -3,7 +3,7 @@
 
 #include "parallax/detail/launch/resources.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
@@ -87,7 +87,7 @@ PARALLAX_INLINE std::string mode_of(ResourceLine& line) {
 
 }  // namespace parallax::detail
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_INLINE Resources parse_resources(std::string_view text, std::string_view file) {
   Resources resources;

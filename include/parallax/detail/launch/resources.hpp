@@ -24,7 +24,7 @@
 #include "parallax/detail/core/algorithm.hpp"
 #include "parallax/detail/core/system.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // A line of the file: a host, and the ranks on it.
 struct HostResources {

@@ -3,7 +3,7 @@
 
 #include "parallax/comm/run.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // The exception of a rank as an Error, as seen by its peers, and the rank.
 struct LeftByError : Error {
@@ -130,7 +130,7 @@ PARALLAX_INLINE void refuse_type(JoinedWorld& world) {
 
 }  // namespace parallax::detail
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_INLINE std::vector<std::string_view> own_arguments(int argc, char const* const* argv) {
   std::vector<char*> all;

@@ -13,7 +13,7 @@
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/memory/space.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Owns its memory. Movable, not copied. A `resize` within the capacity leaves all elements as they are. One beyond it
 // allocates, keeps nothing of the old contents and leaves the new ones indeterminate; so it allocates only when the size

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/memory/nameless_file.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 #if defined(__linux__)
 PARALLAX_INLINE std::int32_t NamelessFile::process() { return static_cast<std::int32_t>(::getpid()); }

@@ -22,7 +22,7 @@
 #include "parallax/detail/core/system.hpp"
 #endif
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // One mapping of such a file into this process: of its own, or of one of another process, which it finds by the file's Place,
 // through the list of open files of its owner. Nothing is left behind, however a process ends. At the end lies a page that says

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Where memory lies, for those who share it; what the numbers mean is known to who made it. Travels as bytes. A rank asks its
 // communicator for the place of its own memory, and the peer that is sent the place asks for the address; a place owns

@@ -15,7 +15,7 @@
 
 #include "parallax/detail/core/option.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // A memory space allocates raw bytes (throwing `std::bad_alloc`, or an Error, out_of_memory) and says whether the host may
 // read them directly. A variable is given one as an option; `Buffer` and `RowOps` are chosen by it. A space is a type without

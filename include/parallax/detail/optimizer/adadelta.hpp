@@ -6,7 +6,7 @@
 #include "parallax/detail/optimizer/resting.hpp"
 #include "parallax/optimizer/optimizer.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 

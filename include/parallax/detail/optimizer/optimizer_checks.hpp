@@ -7,7 +7,7 @@
 
 #include "parallax/optimizer/optimizer.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // What may be missing, in the order in which it is looked for.
 enum class OptimizerLack {

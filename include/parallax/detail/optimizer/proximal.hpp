@@ -9,7 +9,7 @@
 #include "parallax/detail/core/math.hpp"
 #include "parallax/optimizer/optimizer.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 

@@ -12,7 +12,7 @@
 
 #include "parallax/detail/core/config.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // The reach of a step's update without a gradient, over all values of the slots. Rules that are `alike` have updates of at most
 // reach · f, with a number f for each element, and f becomes at most fall · f from one such step to the next.

@@ -13,7 +13,7 @@
 #include "parallax/detail/core/algorithm.hpp"
 #include "parallax/detail/core/math.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 

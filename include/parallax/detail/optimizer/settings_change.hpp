@@ -8,7 +8,7 @@
 #include "parallax/core/fields.hpp"
 #include "parallax/optimizer/optimizer.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // A memory of changes of an optimizer's settings since its variable's first update. It is empty for an optimizer that does not
 // ask (`after_change`).

@@ -8,7 +8,7 @@
 #include "parallax/detail/core/algorithm.hpp"
 #include "parallax/partition/partitioner.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // A partitioner: [0, rows) is cut into `pieces` ranges of equal length, the first rows mod pieces of them one row longer; range
 // p belongs to owner p mod owners. An owner's rows keep their order. Frequent ids that are neighbours meet at one owner; more

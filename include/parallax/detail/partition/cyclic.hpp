@@ -7,7 +7,7 @@
 
 #include "parallax/partition/partitioner.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 namespace detail {
 
 // The deal that others build on: row r is in piece r mod pieces, whose owner is piece mod owners. A *round* is `pieces` rows,

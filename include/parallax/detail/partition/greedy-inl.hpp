@@ -3,7 +3,7 @@
 
 #include "parallax/partition/greedy.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Checks the weights and hashes them.
 PARALLAX_INLINE Greedy::Greedy(std::vector<double> weights) {

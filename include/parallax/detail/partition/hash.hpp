@@ -10,7 +10,7 @@
 #include "parallax/detail/partition/cyclic.hpp"
 #include "parallax/partition/partitioner.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 namespace detail {
 
 // A fixed pseudo-random permutation of [0, size), size >= 0. On the b = bit_width(size - 1) bits it runs the steps of

@@ -3,7 +3,7 @@
 
 #include "parallax/partition/partitioner.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE std::int64_t checked_pieces(std::string_view name, std::int64_t pieces, std::int64_t rows, int owners) {
   if (rows < 0 || owners < 1 || pieces < 0)

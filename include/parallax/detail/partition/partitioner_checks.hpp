@@ -8,7 +8,7 @@
 
 #include "parallax/partition/partitioner.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // What may be missing, in the order in which it is looked for.
 enum class PartitionerLack {

@@ -9,7 +9,7 @@
 #include "parallax/detail/core/list.hpp"
 #include "parallax/partition/partitioner.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // A layout and the key of each row. Key of a row = bases[owner] + local row. Keys are a permutation of [0, rows), so they fit
 // the index type of the table, need few bits to sort, and once sorted lie owner after owner; the owner of a key is found from

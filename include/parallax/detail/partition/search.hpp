@@ -10,7 +10,7 @@
 #include "parallax/detail/core/math.hpp"
 #include "parallax/detail/core/slice.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // The bounds of a search: numbers of pieces from `least` to `most`, at most `probes` of them tried, each for `steps` steps,
 // after `settling` that do not count. most 0: eight times the first number.

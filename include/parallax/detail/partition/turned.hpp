@@ -12,7 +12,7 @@
 #include "parallax/detail/partition/cyclic.hpp"
 #include "parallax/partition/partitioner.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // A partitioner made of another one: what P gives to owner o belongs to owner (o + owners · turn / turns) mod owners, rounded
 // down. Turns 0, 1, …, turns - 1 spread as evenly as owners allow, and each row of P has as many owners in all. `layout` throws

@@ -9,7 +9,7 @@
 #include "parallax/detail/core/list.hpp"
 #include "parallax/policy/all_reduce.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Sparse: each rank gives its rows to all others, which merge and apply them alike. A pull sends nothing. There is no dense
 // form.

@@ -7,7 +7,7 @@
 #include "parallax/comm/topology.hpp"
 #include "parallax/detail/core/algorithm.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // The α-β-γ model (Hockney, Parallel Computing 20, 1994, for messages): seconds of a round in which every rank of a hop sends a
 // small message to every other, seconds of a byte that a rank sends, and seconds of the local work on ids and rows. Where the

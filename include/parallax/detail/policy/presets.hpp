@@ -8,7 +8,7 @@
 #include "parallax/policy/all_reduce.hpp"
 #include "parallax/policy/ps_shard.hpp"
 
-namespace parallax::presets {
+namespace parallax::inline v0_2::presets {
 
 // The rule of Parallax (Kim et al., EuroSys 2019): Dense -> AllReduce, Sparse -> PsShard. What a Variable has that names no
 // policy.

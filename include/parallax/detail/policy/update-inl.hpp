@@ -3,7 +3,7 @@
 
 #include "parallax/detail/policy/update.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_INLINE std::string BatchSize::misfit(std::int64_t given, std::int64_t given_width, RowsPer per,
                                               std::int64_t width) const {

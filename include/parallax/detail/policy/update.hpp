@@ -14,7 +14,7 @@
 #include "parallax/detail/kernel/groups.hpp"
 #include "parallax/policy/policy.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Does not own. The reduced gradient of the part of a dense variable that this rank owns: elements [first, first + size). The
 // user's transform is called with it, and may change it; it is valid during the call.

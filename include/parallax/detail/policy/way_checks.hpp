@@ -8,7 +8,7 @@
 
 #include "parallax/policy/exchange.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 namespace detail {
 

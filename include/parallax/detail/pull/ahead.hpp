@@ -13,7 +13,7 @@
 #include "parallax/detail/pull/fetch.hpp"
 #include "parallax/detail/transfer/agreement/agreement.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 namespace detail {
 
 // The fetches that were named ahead and are not pulled yet, in the order of their naming, which is the same on all ranks. What

@@ -16,7 +16,7 @@
 #include "parallax/detail/policy/journey/pull_journey.hpp"
 #include "parallax/detail/pull/handle.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 namespace detail {
 
 // Local, once the rows of a pull are here: what a handle shows of them. Behind the rows lies one of zeros where indices were

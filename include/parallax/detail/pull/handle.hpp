@@ -10,7 +10,7 @@
 #include "parallax/detail/core/algorithm.hpp"
 #include "parallax/variable/variable.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Declared here, for `PulledRows::editable`.
 template <class State>

@@ -12,7 +12,7 @@
 #include "parallax/detail/policy/journey/row_delivery.hpp"
 #include "parallax/detail/session/core.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // For `assign` and `scale`: false where the assertion has told the user.
 template <class V>

@@ -7,7 +7,7 @@
 #include "parallax/detail/session/core.hpp"
 #include "parallax/detail/step/bound_step.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Collective. All ranks agree on the variables, their optimizers' settings and that each gradient fits; then each makes its
 // BoundStep, which is collective as well. `world`: the communicator itself, past the edge that the engine works on.

@@ -8,7 +8,7 @@
 #include "parallax/detail/session/core.hpp"
 #include "parallax/detail/transfer/dense.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Collective. Rank 0 deals the parts to the owners, then all gather them: 2 w (N - 1) / N bytes at the busiest rank instead of
 // w (N - 1), for w bytes among N owners. `values` is as long on every rank, which `broadcast` has agreed on; it is read and

@@ -12,7 +12,7 @@
 #include "parallax/detail/core/list.hpp"
 #include "parallax/version.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // What one rank had done when it finished.
 struct RankRecord {
@@ -34,8 +34,7 @@ struct Completion {
 
   // Local. One JSON object in one line: the version of the library, the number of ranks, and the records in the order of ranks.
   std::string text() const {
-    std::string text = joined({"{\"parallax\": \"", PARALLAX_VERSION_MAJOR, '.', PARALLAX_VERSION_MINOR, '.',
-                               PARALLAX_VERSION_PATCH, "\", \"ranks\": ", records.size(), ", \"records\": ["});
+    std::string text = joined({"{\"parallax\": \"" PARALLAX_VERSION "\", \"ranks\": ", records.size(), ", \"records\": ["});
     for (std::size_t r = 0; r < records.size(); ++r) {
       RankRecord const& record = records[r];
       append(text, {r > 0 ? ", " : "", "{\"steps\": ", record.steps, ", \"operations\": ", record.operations,

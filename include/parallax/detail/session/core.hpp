@@ -21,7 +21,7 @@
 #include "parallax/detail/step/flights.hpp"
 #include "parallax/detail/variable/registry.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Owns flights of updates and fetches of rows, by their types, for use from operation to operation, as long as the session. A step
 // of a list of argument types takes the flight that the last such step used, with its seats, ways and buckets; so steady use

@@ -11,7 +11,7 @@
 #include "parallax/detail/policy/prediction.hpp"
 #include "parallax/detail/variable/registration.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Local. One line per variable that still lives, columns aligned, under a line of headings. Below them, why what is not known
 // is not. `of_host`, `of_device`: the costs by which a variable's policy predicts, chosen by where its memory is.

@@ -8,7 +8,7 @@
 #include "parallax/detail/session/completion.hpp"
 #include "parallax/detail/session/core.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Collective. An agreement that nothing is left under way, the end of what goes on behind the steps, then four numbers of each rank to all: steps, operations, and bytes
 // of payload sent and received. They travel as doubles, exact below 2^53. From here on the journal says that the rank has ended

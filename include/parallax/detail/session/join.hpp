@@ -6,7 +6,7 @@
 
 #include "parallax/detail/session/core.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Collective by what `body` calls. While it runs, `core.joined` marks this rank in its agreements, so that its updates count as
 // none. It ends once a step has found that all ranks are marked. Where `body` called no operation this rank refuses whatever

@@ -7,7 +7,7 @@
 
 #include "parallax/comm/any.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // While it lives, the other ranks know that this one is busy: what `Session::pause` returns. Does not outlive the session.
 class Pause {

@@ -11,7 +11,7 @@
 #include "parallax/detail/policy/journey/lent.hpp"
 #include "parallax/detail/session/core.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // The handle that a pull of such indices returns: rows of plain ones, pooled rows of bags.
 template <class Indices>

@@ -7,7 +7,7 @@
 
 #include "parallax/detail/session/core.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Collective. An agreement on the variable and the options of the search; the search is kept in the variable's state. A table
 // that every rank holds whole is not searched: a decision says so.

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/session/core.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Collective: posts the agreement of this flight, and returns before it is reached. Waits only where its channels are still
 // those of an earlier flight. The flight keeps what it was given, and the refusal of this rank if there is one, until the step

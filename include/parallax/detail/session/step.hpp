@@ -12,7 +12,7 @@
 #include "parallax/detail/core/slice.hpp"
 #include "parallax/detail/session/core.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // The second half of a step, once everything has arrived: from here on no rank may stop before the commit. Made for one step;
 // its lists are the core's scratch. Refers to the core.

@@ -7,7 +7,7 @@
 #include "parallax/core/archive.hpp"
 #include "parallax/detail/session/core.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Local. Throws Error (misuse) where something is under way, or a variable of the session is not among those that are named.
 template <Communicator C, class... Variables>

@@ -9,7 +9,7 @@
 #include "parallax/detail/core/list.hpp"
 #include "parallax/step/grad.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // What becomes of k micro-batches: `mean`, their mean, as if they were one batch, or `sum`, their sum.
 enum class Micro : unsigned char { mean, sum };

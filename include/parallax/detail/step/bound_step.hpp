@@ -12,7 +12,7 @@
 
 #include "parallax/step/grad.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 namespace detail {
 
 // One variable of a bound step. Owns the sums, as many elements as the gradient; refers to the gradient, and shares the state.

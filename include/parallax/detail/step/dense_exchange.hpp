@@ -5,7 +5,7 @@
 
 #include "parallax/detail/policy/bucket/buckets.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Refers to the buckets. The flight polls `exchange` after its ranks agreed, and the step what is gathered after its commit.
 // One bucket at a time is on the lane, in the order of the flight's buckets, which is the same on every rank.

@@ -19,7 +19,7 @@
 #include "parallax/detail/step/seat.hpp"
 #include "parallax/detail/transfer/mail.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // The channels of a flight: of its agreement, its rows and its dense gradients. The agreement of a step travels on the channel
 // of all other agreements, so that ranks which call different operations meet there and find out.

@@ -12,7 +12,7 @@
 #include "parallax/detail/memory/buffer.hpp"
 #include "parallax/detail/step/flight.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Refers to the flights. Those that share a channel take turns on it. Each phase of a step is said once, for all of them. The
 // order of the flights is that of their starts, the same on all ranks.

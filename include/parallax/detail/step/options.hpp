@@ -6,7 +6,7 @@
 #include "parallax/detail/policy/auto/choice.hpp"
 #include "parallax/detail/policy/bucket/dense_bucket.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // What a step does about a gradient that holds an infinity or what is not a number, after it was summed over ranks (where the
 // vendor sums, on every rank alike). `propagate`: nothing is looked at. `skip_step`: no rank updates anything, `step` returns

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/step/overwritten.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE SharedMemory shared_memory(List<GradientMemory>& gradients) {
   static constexpr auto before = [](std::byte const* one, std::byte const* other) {  // they need not lie in one array

@@ -8,7 +8,7 @@
 #include "parallax/detail/core/list.hpp"
 #include "parallax/policy/exchange.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Two gradients that share an element, of which the first was given in_place; or none.
 struct SharedMemory {

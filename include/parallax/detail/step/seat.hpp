@@ -21,7 +21,7 @@
 #include "parallax/policy/exchange.hpp"
 #include "parallax/step/grad.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // An update without its type: all that ranks compare before a step, and that errors tell. A seat writes one for each update as it
 // prepares it; the flight keeps them, in the order of the arguments. Refers to the registration, kept alive by the way's state.

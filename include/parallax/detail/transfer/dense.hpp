@@ -11,7 +11,7 @@
 #include "parallax/detail/transfer/lane.hpp"
 #include "parallax/detail/transfer/lent_hop.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // The sum over ranks of a vector laid out owner after owner: every owner ends with the sum of its own part. Order of sums:
 // ranks of a host ascending, then hosts; the first addend is copied. Source of the two phases: Rabenseifner, ICCS 2004.

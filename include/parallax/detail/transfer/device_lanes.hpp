@@ -10,7 +10,7 @@
 
 #include "parallax/comm/forwarding.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 namespace detail {
 
 // Derived classes say how an operation goes from stage to stage. Whenever one is polled all others move on, too: a peer may be

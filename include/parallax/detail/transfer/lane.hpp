@@ -14,7 +14,7 @@
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/memory/buffer.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // What the bytes of a transfer are: elements of dense vectors, rows of tables, the indices that name them, how many
 // indices named each row, or what ranks tell each other about all of these.

@@ -10,7 +10,7 @@
 #include "parallax/detail/memory/buffer.hpp"
 #include "parallax/detail/memory/space.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Scratch where peers reach it, if ranks lend each other their memory; else, and where that cannot be had, on the heap.
 // Of a device no memory is lent, and none to an exchange that is not `direct`.

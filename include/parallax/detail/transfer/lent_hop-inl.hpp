@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transfer/lent_hop.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE Error loan_disagreement(int rank, LoanRoom::Loan const& loan, int self, LoanRoom::Loan const& own) {
   return {Errc::mismatch, rank, "reduction in memory", "",

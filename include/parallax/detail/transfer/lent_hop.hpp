@@ -15,7 +15,7 @@
 #include "parallax/detail/memory/buffer.hpp"
 #include "parallax/detail/transfer/lane.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // The first element of owner o's part when n elements are dealt to `owners` in order: floor(n·o / owners).
 constexpr std::size_t part_begin(std::size_t n, int owner, int owners) {

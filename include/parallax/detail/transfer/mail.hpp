@@ -11,7 +11,7 @@
 #include "parallax/detail/memory/buffer.hpp"
 #include "parallax/detail/transfer/lane.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // The transfer of one leg, in memory of one space. Contributors open slips and declare sizes, `layout` assigns memory,
 // contributors write what goes out, `post` sends one message per rank, and after `test` is true contributors read what came in.

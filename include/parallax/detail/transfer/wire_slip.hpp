@@ -5,7 +5,7 @@
 #include "parallax/detail/core/algorithm.hpp"
 #include "parallax/detail/transfer/mail.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // All numbers are of elements T. A leg calls `open` (or `open_shared`), `send` and `expect` before the mail is laid out,
 // `write` (or `write_shared`) before it is posted, and `take` after it has arrived. Owns the scratch in which a wire that

@@ -3,7 +3,7 @@
 
 #include "parallax/comm/mpi.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_INLINE MpiCommunicator::MpiCommunicator(MPI_Comm comm, MpiOptions options)
     : end_{make_owned<detail::MpiEndpoint>(comm, options)} {}
@@ -98,7 +98,7 @@ PARALLAX_INLINE std::vector<int> mpi_hosts(MpiCommunicator const& comm) { return
 
 }  // namespace parallax
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE char const* mpi_claims(Environment variable) {
   for (char const* name :

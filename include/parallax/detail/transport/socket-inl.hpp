@@ -3,7 +3,7 @@
 
 #include "parallax/comm/socket.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_INLINE SocketListener::SocketListener(std::string_view address) {
   auto const addresses = detail::addresses_of(detail::split_address(address));
@@ -19,7 +19,7 @@ PARALLAX_INLINE SocketCommunicator::Request SocketCommunicator::ialltoallv(int c
 
 }  // namespace parallax
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE char const* sockets_claim(Environment variable) {
   char const* const rank = rank_claims(variable);

@@ -3,7 +3,7 @@
 
 #include "parallax/comm/thread.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_INLINE ThreadCommunicator::ThreadCommunicator(std::shared_ptr<ThreadGroup> group, int rank)
     : lanes_{std::make_unique<std::array<Lane, channels>>()}, group_{std::move(group)}, rank_{rank} {

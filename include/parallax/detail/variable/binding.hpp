@@ -12,7 +12,7 @@
 #include "parallax/core/tensor_traits.hpp"
 #include "parallax/detail/policy/update.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Does not own: the elements of a dense variable, which the user also reads and writes between steps. `row`: how many of them
 // are a row to an optimizer that measures rows, 0 for all of them.

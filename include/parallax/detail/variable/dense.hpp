@@ -18,7 +18,7 @@
 #include "parallax/detail/variable/slots.hpp"
 #include "parallax/policy/exchange.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // What a rank holds of a dense variable. Refers to the user's memory; owns the optimizer's slots, of all elements where the
 // policy replicates, of the owner's part where it shards. All functions are local.

@@ -9,7 +9,7 @@
 #include "parallax/detail/kernel/host.hpp"
 #include "parallax/detail/memory/buffer.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // `count` rows here, of `rows` in all; `row(i)` is the number of local row i. Does not own.
 struct Extent {

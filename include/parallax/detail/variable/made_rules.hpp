@@ -13,7 +13,7 @@
 #include "parallax/detail/optimizer/resting.hpp"
 #include "parallax/detail/variable/optimizer_history.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // The rule of a step, and its pace where rows may rest.
 template <class Rule>

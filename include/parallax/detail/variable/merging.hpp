@@ -5,7 +5,7 @@
 
 #include "parallax/detail/core/list.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // What the updates of one variable ended with, in their order, while a step collects them; the first one leads: the others
 // are added to its result, which is transformed, measured and applied once.

@@ -10,7 +10,7 @@
 #include "parallax/detail/core/algorithm.hpp"
 #include "parallax/detail/core/list.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // The bytes that the notes of an optimizer's settings take beside a table before rows are settled for their sake. A test
 // specialises it for its optimizer, so that few notes are many.

@@ -16,7 +16,7 @@
 #include "parallax/detail/variable/rules_there.hpp"
 #include "parallax/optimizer/optimizer.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Owns. Rules are made once a step, and kept for rows that are behind; on a device in its own memory. All functions are local; on
 // a device they put work in the queue of `ops`.

@@ -4,7 +4,7 @@
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/core/pointer.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Owns. A plan is taken while `users` counts who holds it, and is free again at 0; the pool keeps it and its memory for the
 // next batch. As many plans are made as are ever held at once. All functions are local.

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/variable/registration.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_COLD PARALLAX_INLINE void Registration::refuse(int rank, char const* operation, char const* why) const {
   throw Error{Errc::misuse, rank, operation, name, why};

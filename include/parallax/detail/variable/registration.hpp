@@ -12,7 +12,7 @@
 #include "parallax/detail/core/pointer.hpp"
 #include "parallax/detail/policy/prediction.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // What there is to say of a variable: the policy, which one is in force where that may change and what it predicts, and, of a
 // table, how it was used so far: as all ranks know it under Auto, else by this rank. Of a dense variable `facts.rows` are its

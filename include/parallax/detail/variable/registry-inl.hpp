@@ -3,7 +3,7 @@
 
 #include "parallax/detail/variable/registry.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE void Registry::enter(RegistrationPtr given, int rank) {
   detail::drop_if(known_, [](RegistrationPtr const& known) { return known.owners() == 1; });

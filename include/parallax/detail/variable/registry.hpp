@@ -9,8 +9,9 @@
 #include "parallax/core/fields.hpp"
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/variable/registration.hpp"
+#include "parallax/version.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Holds the registrations of a session's variables, and the hash by which ranks compare them.
 class Registry {
@@ -46,7 +47,8 @@ class Registry {
   LongWork* long_work_ = nullptr;
   List<RegistrationPtr> known_;
   int entered_ = 0;  // ever
-  std::uint64_t hash_ = 0;
+  // Begins with the library's version, for the first agreement.
+  std::uint64_t hash_ = (PARALLAX_VERSION_MAJOR * 1000 + PARALLAX_VERSION_MINOR) * 1000 + PARALLAX_VERSION_PATCH;
 };
 
 }  // namespace parallax::detail

@@ -8,7 +8,7 @@
 #include "parallax/detail/core/config.hpp"
 #include "parallax/detail/variable/registration.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Counts of the passed steps that rows have taken, each row and step once, from the beginning on. Steps of rows whose slots are
 // all 0 are not among them: nothing is done for those.

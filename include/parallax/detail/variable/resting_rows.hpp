@@ -10,7 +10,7 @@
 #include "parallax/detail/core/config.hpp"
 #include "parallax/detail/optimizer/resting.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 

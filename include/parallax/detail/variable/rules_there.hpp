@@ -14,7 +14,7 @@
 #include "parallax/detail/variable/made_rules.hpp"
 #include "parallax/detail/variable/optimizer_history.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Owns. A rule for each step that has another one than the step before, for nobody but the device knows as of which steps its rows
 // are. Each is made and sent once. They may take as many bytes as notes may, before rows are settled for their sake. All functions

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/variable/signature.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE void check_name(std::string_view name, int rank) {
   std::string shown;

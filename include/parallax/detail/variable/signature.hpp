@@ -12,7 +12,7 @@
 #include "parallax/detail/core/kind.hpp"
 #include "parallax/detail/core/text.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Throws Error (invalid_argument) for an empty name, and one with a control byte: lines and fields of the ranks' comparison end
 // at such bytes, and what() ends at a NUL.

@@ -18,7 +18,7 @@
 #include "parallax/detail/variable/resting_rows.hpp"
 #include "parallax/optimizer/optimizer.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // The arrays of one list of slots, `slot_types<S...>`; the specialisation below is all of it.
 template <class T, class Slots, MemorySpace Space = HostSpace>

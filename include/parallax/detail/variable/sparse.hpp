@@ -26,7 +26,7 @@
 #include "parallax/detail/variable/table_rows.hpp"
 #include "parallax/policy/exchange.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // What a rank holds of a sparse variable: local row l of a shard is global row placement().global_row(owner, l); where the
 // policy replicates, local and global rows are the same. Owns its memory unless it was bound. Between steps rows can be moved

@@ -10,7 +10,7 @@
 #include "parallax/core/fields.hpp"
 #include "parallax/detail/core/math.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // A table's first values: a function of (seed, name of the variable, global row, column) alone, so that they do not depend
 // on how many ranks there are or who owns a row.

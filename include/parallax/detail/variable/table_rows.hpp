@@ -21,7 +21,7 @@
 #include "parallax/detail/variable/slots.hpp"
 #include "parallax/optimizer/optimizer.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // `rows` rows of `width` elements in memory of the space, owned or borrowed, and the steps that were taken with them. The
 // directory says which row a key means. A step: reserve_update, then apply (or apply_runs, or apply_densified for all parts),

@@ -11,7 +11,7 @@
 #include "parallax/detail/core/option.hpp"
 #include "parallax/detail/variable/table.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // What a class without an axis looks like.
 enum class OptionLook { none, policy, optimizer, partitioner, space };

@@ -25,7 +25,7 @@
 #include "parallax/detail/memory/cuda/capture.hpp"
 #include "parallax/memory/cuda.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 // Works on the caller's device memory, in the order of the queue's stream; scratch comes from the queue's memory. `wait` and
 // copies to or from the host's memory wait for the stream. Nothing else waits. Everything may throw Error (device,
 // out_of_memory). The bits are equal to those by RowOps<HostSpace>.

@@ -9,7 +9,7 @@
 
 #include "parallax/detail/core/short_float.hpp"
 
-namespace parallax::safetensors {
+namespace parallax::inline v0_2::safetensors {
 
 // What the elements of a tensor are. The format's F4, F6_E2M3 and F6_E3M2, which have less than a byte, are refused.
 enum class Dtype : std::uint8_t {

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/interop/safetensors/header.hpp"
 
-namespace parallax::safetensors {
+namespace parallax::inline v0_2::safetensors {
 
 PARALLAX_INLINE std::uint64_t header_size(std::span<std::byte const> first, std::uint64_t file_size, std::string_view path) {
   if (first.size() < 8 || file_size < 8)

@@ -15,7 +15,7 @@
 #include "parallax/detail/interop/file.hpp"
 #include "parallax/detail/interop/safetensors/dtype.hpp"
 
-namespace parallax::safetensors {
+namespace parallax::inline v0_2::safetensors {
 
 // Files have no more: a header's length in bytes, without the 8 bytes that say it. The format itself allows 100,000,000, which
 // alone are more than the 64 MiB of memory that opening a file takes here at most: tensors of empty shape fill them with 2

@@ -14,7 +14,7 @@
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-namespace parallax::device {
+namespace parallax::inline v0_2::device {
 namespace detail {
 
 // Run k is of the terms order[offsets[k]] … order[offsets[k + 1] - 1]; without an order of terms offsets[k] …, without offsets

@@ -13,7 +13,7 @@
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-namespace parallax::device {
+namespace parallax::inline v0_2::device {
 namespace detail {
 
 // Grid: threads stride over packs of N elements; the last n % N elements are taken one by one. Memory: both are read once,

@@ -11,7 +11,7 @@
 #include "parallax/detail/kernel/findings.hpp"
 #include "parallax/kernel/cuda/row_ops.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // All answers lie in one block of memory, and come to pinned memory in one copy, by which a step waits for them once at most.
 // Rows are of float or double, and lie on the device.

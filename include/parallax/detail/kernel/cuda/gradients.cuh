@@ -10,7 +10,7 @@
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-namespace parallax::device {
+namespace parallax::inline v0_2::device {
 
 // What is done to a summed gradient before a rule sees it, in this order: it is divided by counts[k], a number for each
 // distinct key, or else by `divisor`, and multiplied by `scale`. By 1 nothing is divided or multiplied.

@@ -9,7 +9,7 @@
 #include "parallax/detail/kernel/cuda/operands.hpp"
 #include "parallax/detail/kernel/cuda/packs.cuh"
 
-namespace parallax::device {
+namespace parallax::inline v0_2::device {
 
 namespace detail {
 

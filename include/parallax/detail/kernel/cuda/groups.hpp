@@ -11,7 +11,7 @@
 #include "parallax/detail/kernel/cuda/shown.hpp"
 #include "parallax/detail/kernel/groups.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Groups of either origin. What the device has made is brought to the host in parts, each by one copy, for which the host waits
 // as long as the queue's `await` does. All memory stays for the next batch. Everything may throw Error (device, out_of_memory).

@@ -26,7 +26,7 @@
 // whose names have the scalar, the index or the optimizer's rule that is to be added.
 #define PARALLAX_CUDA_INSTANTIATE(...) template struct ::parallax::device::Instantiated<__VA_ARGS__>;
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 namespace device {
 namespace detail {
 

@@ -19,7 +19,7 @@
 #define PARALLAX_DETAIL_AS_WRITTEN
 #endif
 
-namespace parallax::device {
+namespace parallax::inline v0_2::device {
 
 // Threads of a warp, on every CUDA device so far.
 inline constexpr unsigned warp_lanes = 32;

@@ -8,7 +8,7 @@
 #include "parallax/detail/core/view.hpp"
 #include "parallax/detail/kernel/row_ops.hpp"
 
-namespace parallax::device {
+namespace parallax::inline v0_2::device {
 
 // Does not own. `Grouping` (detail/kernel/row_ops.hpp) in device memory: n keys grouped by value, u distinct ones. u is known
 // on the device alone, until somebody copies it; all arrays have room for u = n.

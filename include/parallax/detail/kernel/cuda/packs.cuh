@@ -11,7 +11,7 @@
 #include "parallax/detail/kernel/cuda/launch.cuh"
 #include "parallax/detail/kernel/cuda/strict.cuh"
 
-namespace parallax::device::detail {
+namespace parallax::inline v0_2::device::detail {
 
 // Neighbouring elements, moved in one load and one store where they have 16 bytes.
 template <class T, int N>

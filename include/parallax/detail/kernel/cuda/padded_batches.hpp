@@ -16,7 +16,7 @@
 #include "parallax/detail/kernel/padded_batches.hpp"
 #include "parallax/kernel/cuda/row_ops.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Kernels add to a tally, and now and then a copy of it comes to the host, never two at once. Its numbers only grow, so that no
 // copy is missed. A State is the table's, which has this. Everything may throw Error (device, out_of_memory).

@@ -10,7 +10,7 @@
 #include "parallax/detail/kernel/cuda/packs.cuh"
 #include "parallax/detail/kernel/cuda/placing.cuh"
 
-namespace parallax::device {
+namespace parallax::inline v0_2::device {
 
 namespace detail {
 

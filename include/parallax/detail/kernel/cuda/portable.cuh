@@ -23,7 +23,7 @@
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-namespace parallax::device::portable {
+namespace parallax::inline v0_2::device::portable {
 namespace detail {
 
 using device::detail::add;

@@ -22,7 +22,7 @@
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 namespace device::detail {
 
 // Grid: threads stride over the elements. Memory: written once.

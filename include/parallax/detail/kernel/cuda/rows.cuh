@@ -13,7 +13,7 @@
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-namespace parallax::device {
+namespace parallax::inline v0_2::device {
 namespace detail {
 
 inline constexpr int rows_at_once = 4;  // loads of as many rows are under way in a thread

@@ -11,7 +11,7 @@
 #include "parallax/detail/kernel/cuda/launch.cuh"
 #include "parallax/detail/kernel/cuda/packs.cuh"
 
-namespace parallax::device {
+namespace parallax::inline v0_2::device {
 namespace detail {
 
 // Grid: threads stride over the runs. Memory: offsets are read, lengths written.

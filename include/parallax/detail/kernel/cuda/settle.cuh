@@ -17,7 +17,7 @@
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-namespace parallax::device {
+namespace parallax::inline v0_2::device {
 namespace detail {
 
 // The step up to which rows are brought.

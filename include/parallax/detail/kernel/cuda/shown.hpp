@@ -11,7 +11,7 @@
 #include "parallax/detail/memory/buffer.hpp"
 #include "parallax/memory/cuda.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 namespace device {
 
 // Owns. Bytes on their way to the device, over pinned memory that is written again once the device has read it. A Shown has
@@ -68,7 +68,7 @@ class Shown<T, CudaSpace> {
 // Operations complete; what they include at its end needs the above.
 #include "parallax/kernel/cuda/row_ops.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 template <class T>
 std::span<T const> Shown<T, CudaSpace>::of(RowOps<CudaSpace> const& ops, std::span<T const> host) {

@@ -17,7 +17,7 @@
 #include "parallax/detail/kernel/cuda/launch.cuh"
 #include "parallax/kernel/cuda/row_ops.hpp"
 
-namespace parallax::device {
+namespace parallax::inline v0_2::device {
 namespace detail {
 
 // The widest digit of the sort in one block, whose counters must fit its shared memory; and the most threads of that block.
@@ -250,7 +250,7 @@ void group_keys(cudaStream_t stream, Index const* keys, std::int64_t bound, Grou
 
 }  // namespace parallax::device
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 template <class Index>
 void RowOps<CudaSpace>::group_keys(Index const* keys, std::int64_t bound, device::GroupingView<Index> const& out) const {

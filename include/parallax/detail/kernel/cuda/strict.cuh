@@ -15,7 +15,7 @@
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-namespace parallax::device {
+namespace parallax::inline v0_2::device {
 
 template <std::floating_point T>
 struct Strict;

@@ -13,7 +13,7 @@
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-namespace parallax::device {
+namespace parallax::inline v0_2::device {
 namespace detail {
 
 // The sum of N columns of rows order[first] … order[last - 1], in order, from a copy of the first. Rows are loaded four at a

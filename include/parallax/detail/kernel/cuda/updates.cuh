@@ -20,7 +20,7 @@
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-namespace parallax::device {
+namespace parallax::inline v0_2::device {
 
 namespace detail {
 

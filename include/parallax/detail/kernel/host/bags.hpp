@@ -10,7 +10,7 @@
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Does not own. Term i is `factors[i] · rows[row_of[i]]`, or the row alone where there are no factors.
 template <class T>

@@ -10,7 +10,7 @@
 #include "parallax/detail/core/config.hpp"
 #include "parallax/detail/core/view.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 namespace detail {
 

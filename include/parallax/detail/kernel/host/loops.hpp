@@ -17,7 +17,7 @@
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 namespace detail {
 
 // Bytes that travel together between memory and caches.

@@ -13,7 +13,7 @@
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Adds numbers, K at once for K sums, in the order of sum_group, as they come. At each level it holds the group that has begun.
 template <std::size_t K>

@@ -16,7 +16,7 @@
 #include "parallax/detail/core/config.hpp"
 #include "parallax/detail/kernel/row_ops.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 namespace detail {
 
 // A key and its position in one word, the key above: ordering the words orders by key, then by position.

@@ -17,7 +17,7 @@
 #include "parallax/detail/memory/buffer.hpp"
 #include "parallax/memory/cuda.hpp"
 
-namespace parallax::device {
+namespace parallax::inline v0_2::device {
 
 // Bytes that a kernel is handed by value and writes to device memory: nothing has to be sent ahead of it, and nothing waited for.
 struct ByteList {

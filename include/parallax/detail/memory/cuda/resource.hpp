@@ -15,7 +15,7 @@
 #include "parallax/core/error.hpp"
 #include "parallax/detail/memory/cuda/runtime.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 namespace device {
 
 // Where scratch comes from, like RMM's resources: memory is used, and given back, in the order of a stream. `alignment` is a

@@ -11,7 +11,7 @@
 #include "parallax/core/error.hpp"
 #include "parallax/detail/core/config.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 namespace device {
 
 // A call that did not succeed leaves its status behind as the thread's last error, which CUB, Thrust and a user's check of a

@@ -17,7 +17,7 @@
 #include "parallax/detail/policy/auto/costs.hpp"
 #include "parallax/detail/policy/auto/row_move.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // What variables need of the session when a step has ended: the costs, and the means to move rows and to note why. Refers to
 // what the session owns, for the time of one step's last act.

@@ -18,7 +18,7 @@
 #include "parallax/detail/core/slice.hpp"
 #include "parallax/policy/policy.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Alike on all ranks, which is checked. The first choice is made after `first_step` steps of a variable, then one in every
 // `interval` steps. A method is left for one that the model calls `margin` times faster (the first time: faster at all), if

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/policy/auto/costs.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE bool take_number(std::string_view& text, double& number) {
   std::size_t const length = std::min(text.find_first_not_of("0123456789.e+-"), text.size());
@@ -19,7 +19,7 @@ PARALLAX_INLINE bool take_number(std::string_view& text, double& number) {
 
 }  // namespace parallax::detail
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_INLINE Costs costs_from_text(std::string_view text) {
   constexpr std::string_view begin = "parallax costs 1";

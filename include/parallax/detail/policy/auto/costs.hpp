@@ -19,7 +19,7 @@
 #include "parallax/detail/kernel/host.hpp"
 #include "parallax/detail/policy/prediction.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 namespace detail {
 

@@ -10,7 +10,7 @@
 #include "parallax/detail/partition/placement.hpp"
 #include "parallax/detail/transfer/lane.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Which of its rows a rank sends to each rank, and which rows come from each: both sides list them in the order in which the
 // receiver keeps them, so that they need no names.

@@ -15,7 +15,7 @@
 #include "parallax/detail/policy/bucket/measured.hpp"
 #include "parallax/policy/policy.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Something that a step has for each memory space in which its updates may be: Of<C, Space>, whose parameters are a
 // Communicator and a MemorySpace. This one is for communicators that carry the host's memory only.

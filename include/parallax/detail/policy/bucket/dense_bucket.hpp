@@ -14,7 +14,7 @@
 #include "parallax/detail/transfer/dense.hpp"
 #include "parallax/detail/transfer/lent_buffer.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // When ranks may have the sums that owners have formed: once their owners have seen them; right away, while owners change their
 // parts apart from them; or right away, and owners look at their parts of them.

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/policy/bucket/dense_layout.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // A segment unlike that of the last update ends what stands: all from there on is laid out anew.
 PARALLAX_INLINE std::size_t DenseLayout::add(std::size_t size, std::size_t unit) {

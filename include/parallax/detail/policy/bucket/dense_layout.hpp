@@ -10,7 +10,7 @@
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/core/slice.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // How dense gradients travel. A variable of at least `direct_bytes`, or one alone, is exchanged where it lies; smaller ones are
 // fused into parcels of up to `fusion_bytes`. Rounds of `round_bytes` per owner bound the scratch: a parcel of b bytes needs

@@ -12,7 +12,7 @@
 #include "parallax/detail/core/config.hpp"
 #include "parallax/policy/exchange.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // What a rank has of the sum of one dense gradient, in a bucket of the step. Does not own. It travels as the wire of the
 // policy's exchange<Dense> has it. A policy that sums elsewhere writes a class with these functions and the same parameters:

@@ -15,7 +15,7 @@
 #include "parallax/detail/memory/buffer.hpp"
 #include "parallax/detail/transfer/dense.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 namespace detail {
 
 // What a step calls of sums, whatever memory they are in. `sharded`: of what ranks own, which are gathered; else of what every

@@ -18,7 +18,7 @@
 #include "parallax/partition/partitioner.hpp"
 #include "parallax/policy/policy.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // The hops by which a policy's batches are planned: those of the topology, or the direct one past all hosts. The topology keeps
 // them.

@@ -13,7 +13,7 @@
 #include "parallax/detail/core/on_device.hpp"
 #include "parallax/detail/kernel/groups.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // The bags of a pull: the indices of bag b are at positions begins[b] … begins[b + 1] - 1. Where they begin is known where the
 // offsets were given, by the host or on a device; what belongs to each index is in memory of the space.

@@ -14,7 +14,7 @@
 #include "parallax/detail/transfer/mail.hpp"
 #include "parallax/detail/transfer/wire_slip.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Rows that came in over one leg, and how many indices named each. Owns them.
 template <class T, MemorySpace Space>

@@ -9,7 +9,7 @@
 #include "parallax/detail/kernel/row_ops.hpp"
 #include "parallax/detail/memory/buffer.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // While it lives, this rank reads what others have told: no abort takes it away. Throws the reason of an abort before.
 template <class C>

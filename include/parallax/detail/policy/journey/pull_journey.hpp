@@ -12,7 +12,7 @@
 #include "parallax/detail/policy/journey/legs.hpp"
 #include "parallax/detail/policy/journey/lent.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // How the owner of a table reads the rows that are asked for, in memory of its space. A fetch has one for each of its tables, so
 // that journeys do not depend on how a table is updated. E: what its elements are kept as.

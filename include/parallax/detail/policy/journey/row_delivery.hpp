@@ -9,7 +9,7 @@
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/policy/journey/legs.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // Two rows that are given for one key and differ: by their positions in what was grouped. Or none.
 struct RowConflict {

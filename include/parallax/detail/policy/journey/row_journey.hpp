@@ -10,7 +10,7 @@
 #include "parallax/detail/policy/journey/batch.hpp"
 #include "parallax/detail/policy/journey/legs.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // What the journeys of sparse gradients share: the plan, the rows, and the result. A policy derives its own from it, and adds:
 //   prepare()                 local: after `begin`

@@ -14,7 +14,7 @@
 #include "parallax/detail/policy/journey/batch_plan.hpp"
 #include "parallax/detail/policy/journey/lent.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // What a leg over one hop looked like: contiguous runs of this rank's sorted keys to the targets, and of received keys from
 // the sources.

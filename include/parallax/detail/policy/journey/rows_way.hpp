@@ -12,7 +12,7 @@
 #include "parallax/detail/policy/journey/row_journey.hpp"
 #include "parallax/policy/exchange.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // What the ways of sparse updates share: the plan, made here where the update brings indices, and the rows, kept where they
 // must. RowsWay derives from it, and so does a way that sends a table's rows in another form.

@@ -11,7 +11,7 @@
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/transfer/lane.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // One round: every rank tells every other {hash of what it is about to do, whether it can and has data, counts}. Ranks agree
 // when all are ok and all hashes are equal; every rank sees the same words and reaches the same verdict. A rank can leave out

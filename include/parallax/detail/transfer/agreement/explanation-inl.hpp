@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transfer/agreement/explanation.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_INLINE std::string Testimony::encode() const {
   std::string text = joined({operation, "\n", operations, "\n"});
@@ -15,7 +15,7 @@ PARALLAX_INLINE std::string Testimony::encode() const {
 
 }  // namespace parallax
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Takes the text before the next separator, and that, off the front of `rest`; all of it where there is none.
 inline std::string_view next_part(std::string_view& rest, char separator) {
@@ -87,7 +87,7 @@ PARALLAX_COLD inline Error first_error(List<std::string_view>& bodies, List<std:
 
 }  // namespace parallax::detail
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_INLINE Verdict verdict_on(List<std::string_view> const& testimonies, Testimony const& own) {
   List<std::string_view> operations(testimonies.size()), bodies(testimonies.size());

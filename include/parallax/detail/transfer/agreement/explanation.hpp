@@ -12,7 +12,7 @@
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/transfer/lane.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // What every rank knows about itself when ranks do not agree: its operation and how many it has begun, and its own error or
 // a description of what it was about to do, one line per item: "<variable>\t<text>". A section ends with `section_end`, so

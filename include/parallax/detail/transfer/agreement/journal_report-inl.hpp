@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transfer/agreement/journal_report.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Seconds with one decimal, rounded.
 inline std::string seconds_text(std::int64_t ns) {
@@ -20,7 +20,7 @@ inline std::string entry_text(JournalEntry const& entry) {
 
 }  // namespace parallax::detail
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_INLINE int RankTales::to_blame(int missing) const {
   Buffer<LastWord> words(tales_.size());

@@ -15,7 +15,7 @@
 #include "parallax/detail/core/text.hpp"
 #include "parallax/detail/memory/buffer.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // What is known of one rank where a wait took too long.
 struct LastWord {

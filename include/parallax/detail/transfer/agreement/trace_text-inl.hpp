@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transfer/agreement/trace_text.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE std::string microseconds(std::int64_t ns) {
   std::int64_t const size = ns < 0 ? -ns : ns;

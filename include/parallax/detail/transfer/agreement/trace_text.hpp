@@ -12,7 +12,7 @@
 #include "parallax/detail/comm/journal.hpp"
 #include "parallax/detail/core/algorithm.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Pure. Returns microseconds with three decimals.
 std::string microseconds(std::int64_t ns);

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Of each rank the memory has a word: whether it sleeps, and how often something was announced to it. A rank looks, moves on
 // what there is, and then lies down: if something was announced since it looked, it may not sleep. So no news is lost between

@@ -8,7 +8,7 @@
 
 #include "parallax/comm/communicator.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Who holds a loan says so before it looks whether that is open, and who closes one does so before it looks who holds it: so
 // one of the two sees the other. Holders are told apart, for one may be gone.

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/host/memory.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE NamelessFile HostMappings::find(Place const& place) {
   Guard const guard{lock_};

@@ -10,7 +10,7 @@
 #include "parallax/detail/memory/nameless_file.hpp"
 #include "parallax/detail/memory/place.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // What the ranks of a host can do together before they share memory. Both are collective over them, and may throw.
 class HostMeeting {

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/host/neighbours.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE Neighbours::Neighbours(std::byte* memory, List<int> ranks, int rank, int size)
     : ranks_{std::move(ranks)},

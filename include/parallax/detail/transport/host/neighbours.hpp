@@ -16,7 +16,7 @@
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/core/slice.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // The exchanges between this rank and those of its host. Every (channel, sender, receiver) has a box, in which the sender
 // announces a block by its operation's number. A small block lies in the box itself. A larger one is streamed through the ring

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/mpi/bare_sums.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_INLINE MpiBareSums::MpiBareSums(MPI_Comm comm) {
   int code = MPI_Comm_dup(comm, &comm_);

@@ -8,7 +8,7 @@
 
 #include "parallax/detail/transport/mpi/job.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // MPI's own all-reduce and nothing else: no channels, no deadline, no chunks. What fails, MPI ends the job for. Owns a
 // duplicate of the communicator; move-only.

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/mpi/endpoint.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE MpiEndpoint::MpiEndpoint(MPI_Comm parent, MpiOptions const& given) : options{given} {
   if (mpi_job_is_ending) MpiEnd::await();

@@ -29,7 +29,7 @@
 #include "parallax/detail/transport/mpi/messages.hpp"
 #include "parallax/memory/shared.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // What an MpiCommunicator is made with. All but the deadline must be the same on all ranks.
 struct MpiOptions {

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/mpi/job.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Does this in a thread that nobody waits for. False where none can be had.
 inline bool beside(void* (*work)(void*), void* given) {
@@ -169,7 +169,7 @@ PARALLAX_INLINE int mpi_count(std::size_t count) {
 
 }  // namespace parallax::detail
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_INLINE void MpiEnvironment::initialise(int* argc, char*** argv) {
   int initialised = 0, provided = 0;

@@ -28,7 +28,7 @@
 #include "parallax/detail/launch/guard.hpp"
 #include "parallax/detail/launch/last_words.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // A job that this library ends, ends by MPI_Abort with this exit code, after one report on stderr. A process that leaves a
 // session without `finish` exits with it, too.

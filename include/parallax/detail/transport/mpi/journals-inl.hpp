@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/mpi/journals.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE MpiJournals::~MpiJournals() { MpiDebts::leave(journal); }
 

@@ -16,7 +16,7 @@
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/transport/mpi/mailbox.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // This rank's journal, and what others wrote of theirs. Who asks tells its own; a rank that asks is about to give up, so that
 // the letters of a job are few.

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/mpi/mailbox.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE MpiMailbox::~MpiMailbox() { leave(); }
 

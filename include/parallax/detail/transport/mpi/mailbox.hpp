@@ -15,7 +15,7 @@
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/transport/mpi/job.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Letters that were under way when their communicator went: MPI may use their memory until the job ends.
 inline List<std::vector<std::byte>> mpi_letters_left;

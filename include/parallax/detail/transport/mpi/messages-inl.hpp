@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/mpi/messages.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE void MpiMessages::join(MPI_Comm comm, std::size_t largest) {
   comm_ = comm;

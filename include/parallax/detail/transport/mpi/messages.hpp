@@ -15,7 +15,7 @@
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/transport/mpi/job.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // The tag of a message modulo this many is its channel.
 inline constexpr int mpi_tags = channels;

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/socket/blocks.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE std::uint64_t SocketBlocks::open(int channel, Transfer const& transfer) {
   Lane& it = lane(channel);

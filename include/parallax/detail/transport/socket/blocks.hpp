@@ -15,7 +15,7 @@
 #include "parallax/comm/communicator.hpp"
 #include "parallax/detail/transport/socket/connection.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Does not own the memory of transfers. What comes too early is kept here, and copied when its operation is posted.
 class SocketBlocks {

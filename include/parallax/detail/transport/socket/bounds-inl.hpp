@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/socket/bounds.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE std::string objection(int from, FrameHeader const& message, int size, SocketMailbox const& mailbox) {
   std::uint64_t least = 0, most = 0;

@@ -12,7 +12,7 @@
 #include "parallax/detail/transport/socket/words.hpp"
 #include "parallax/memory/shared.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Returns why a message cannot be as a rank announces it, in a world of so many; nothing where it is well. A block is well
 // here: its operation says how many bytes it has, when that is posted.

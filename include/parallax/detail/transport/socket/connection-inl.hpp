@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/socket/connection.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE std::uint64_t Connection::gather_frame(Gathered& gathered, Outgoing& out, std::uint64_t at) {
   std::uint64_t const number = at / out.stride(), before = number * frame_bytes;

@@ -21,7 +21,7 @@
 #include "parallax/detail/transport/socket/descriptor.hpp"
 #include "parallax/detail/transport/socket/frame.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Who takes in what a connection reads. A message is begun, then its bytes are written to where `begin` says, then it has come.
 class FrameSink {

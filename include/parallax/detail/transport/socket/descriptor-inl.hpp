@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/socket/descriptor.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE SocketAddress unmapped(SocketAddress const& address) {
   if (address.storage.ss_family != AF_INET6) return address;

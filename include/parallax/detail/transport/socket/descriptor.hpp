@@ -25,7 +25,7 @@
 #include "parallax/detail/comm/owned_descriptor.hpp"
 #include "parallax/detail/core/system.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // A moment of the steady clock, by which everything here has its deadline.
 using Moment = std::chrono::steady_clock::time_point;

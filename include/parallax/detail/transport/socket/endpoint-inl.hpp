@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/socket/endpoint.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE SocketEndpoint::SocketEndpoint(SocketOptions const& given, OwnedDescriptor listener)
     : options{given},

@@ -30,7 +30,7 @@
 #include "parallax/detail/transport/socket/peers.hpp"
 #include "parallax/detail/transport/socket/words.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Its address stays, so that a communicator may move while requests are in flight. Everything moves in `move_on`, which polls
 // call; nothing blocks but the construction, `sleep` and the last words.

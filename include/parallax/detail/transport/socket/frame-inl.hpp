@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/socket/frame.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE char const* name_of(FrameKind kind) {
   switch (kind) {

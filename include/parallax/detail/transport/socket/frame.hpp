@@ -11,7 +11,7 @@
 
 #include "parallax/detail/core/crc32c.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // What a frame carries. The order is part of what ranks agree on.
 enum class FrameKind : std::uint8_t {

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/socket/greeting.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE void fill_by_chance(void* bytes, std::size_t size) {
   if (::getentropy(bytes, size) != 0) throw system_error("getentropy");

@@ -19,7 +19,7 @@
 #include "parallax/detail/transport/socket/descriptor.hpp"
 #include "parallax/detail/transport/socket/sha256.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // What a rank says about itself.
 struct RankFacts {

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/socket/host.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE List<Place> SocketHostMeeting::gather(Place const& mine) {
   at(rank_).place = mine;

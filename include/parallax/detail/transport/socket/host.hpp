@@ -19,7 +19,7 @@
 #include "parallax/detail/transport/host/neighbours.hpp"
 #include "parallax/detail/transport/socket/peers.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // The ranks of every host by messages: a rank tells those of its host what it shows, and then all ranks of the world whether it
 // has found what they show; so every rank knows who shares memory with whom.

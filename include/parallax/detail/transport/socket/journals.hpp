@@ -15,7 +15,7 @@
 #include "parallax/detail/core/algorithm.hpp"
 #include "parallax/detail/transport/socket/words.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Who asks tells its own as well. Times are those of this rank's clock.
 class SocketJournals {

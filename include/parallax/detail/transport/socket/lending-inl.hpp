@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/socket/lending.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE void SocketLending::reclaim(int channel, SocketPeers& peers) noexcept {
   if (!loans_ || birth_.in_child()) return;

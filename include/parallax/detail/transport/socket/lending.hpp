@@ -16,7 +16,7 @@
 #include "parallax/detail/transport/socket/peers.hpp"
 #include "parallax/memory/shared.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Memory of SharedSpace is lent where it lies. A rank that gets a loan back waits for who holds it, but not for a process that
 // has ended, nor for long: then it takes other pages for what it has lent.

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/socket/letters.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE bool SocketEndpoint::post_letter(LetterLane lane, int to, LetterParts parts) {
   birth_.check(options.rank, "post");

@@ -12,7 +12,7 @@
 #include "parallax/detail/comm/letter_queue.hpp"
 #include "parallax/detail/transport/socket/frame.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Does not send anything itself. What a rank writes to itself stays here.
 class SocketMailbox {

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/socket/meeting.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE SocketMeeting::SocketMeeting(SocketOptions const& options, OwnedDescriptor listener, Moment until)
     : options_{&options},

@@ -20,7 +20,7 @@
 #include "parallax/detail/transport/socket/options.hpp"
 #include "parallax/detail/transport/socket/rendezvous.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // A connection to a rank that has proved itself.
 struct RankLink {

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/socket/names.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE std::vector<SocketAddress> own_addresses() {
   std::vector<SocketAddress> found;

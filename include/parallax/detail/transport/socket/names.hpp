@@ -15,7 +15,7 @@
 
 #include "parallax/detail/transport/socket/descriptor.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Looks a name up, again and again. The system's resolver may take longer than any deadline: it has a thread of its own, which
 // is left to itself where nobody waits for it any more. Digits need no thread.

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/socket/options.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE std::chrono::nanoseconds meeting_deadline(SocketOptions const& options) {
   return options.meeting_deadline.count() > 0 ? options.meeting_deadline : options.deadline;
@@ -66,7 +66,7 @@ PARALLAX_INLINE std::string address_in_environment() {
 
 }  // namespace parallax::detail
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_INLINE std::optional<SocketOptions> socket_options_from_environment() {
   using detail::environment;

@@ -20,7 +20,7 @@
 #include "parallax/detail/transport/socket/descriptor.hpp"
 #include "parallax/detail/transport/socket/pmi.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // The options of a SocketCommunicator. The size, the key, shared_memory, checksums and the mailbox must be the same on all
 // ranks.

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/socket/peers.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE void SocketPeers::watch(Peer& peer) {
   short const wants = peer.connection.wants();

@@ -20,7 +20,7 @@
 #include "parallax/detail/transport/socket/connection.hpp"
 #include "parallax/detail/transport/socket/words.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Who is told what comes from which rank: as FrameSink has it of one connection.
 class PeerSink {

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/socket/place.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE std::uint64_t host_mark(RankFacts const& facts) {
   std::array<char, sizeof facts.boot + sizeof facts.name> both;

@@ -18,7 +18,7 @@
 #include "parallax/detail/core/checksum.hpp"
 #include "parallax/detail/transport/socket/greeting.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // What rank 0 leaves for the others.
 struct MeetingPlace {

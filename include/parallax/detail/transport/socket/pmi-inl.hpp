@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/socket/pmi.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE std::optional<int> whole_number(std::string_view text) {
   int number = 0;

@@ -26,7 +26,7 @@
 #include "parallax/detail/launch/guard.hpp"
 #include "parallax/detail/transport/socket/descriptor.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // The most bytes of a line that a launcher may send.
 inline constexpr std::size_t most_pmi_line = std::size_t{1} << 14;

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/socket/rendezvous.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE Error place_file_error(std::string const& path, std::string_view what) {
   return {Errc::file, -1, "SocketCommunicator", "",

@@ -23,7 +23,7 @@
 #include "parallax/detail/transport/socket/place.hpp"
 #include "parallax/detail/transport/socket/pmi.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Error (file) of a file where ranks meet.
 Error place_file_error(std::string const& path, std::string_view what);

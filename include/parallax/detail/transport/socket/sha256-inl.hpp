@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/socket/sha256.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE bool same_code(Digest const& one, Digest const& other) {
   std::byte differences{0};

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <span>
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // 32 bytes, in the order in which the standard writes them.
 using Digest = std::array<std::byte, 32>;

@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/socket/words.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE std::vector<std::byte> error_bytes(Error const& error) {
   std::vector<std::byte> bytes;

@@ -11,7 +11,7 @@
 
 #include "parallax/core/error.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Bytes of one part of an Error that travel at most.
 inline constexpr std::size_t longest_words = std::size_t{64} << 10;

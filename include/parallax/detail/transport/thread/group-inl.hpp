@@ -3,7 +3,7 @@
 
 #include "parallax/detail/transport/thread/group.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 PARALLAX_INLINE ThreadGroup::ThreadGroup(int size, ThreadOptions options)
     : size_{size},

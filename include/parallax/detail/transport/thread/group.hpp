@@ -22,7 +22,7 @@
 #include "parallax/detail/core/function_ref.hpp"
 #include "parallax/detail/transport/thread/letters.hpp"
 
-namespace parallax {
+namespace parallax::inline v0_2 {
 
 // What a group of threads is made with: the same for all of its ranks.
 struct ThreadOptions {

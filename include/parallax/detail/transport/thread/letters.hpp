@@ -8,7 +8,7 @@
 
 #include "parallax/detail/comm/letter_queue.hpp"
 
-namespace parallax::detail {
+namespace parallax::inline v0_2::detail {
 
 // Shared by the ranks. The queues are made when the first letter is posted: who writes none pays for none.
 class ThreadLetters {
