@@ -417,7 +417,7 @@ TEST_CASE("a pull waits for the slowest worker, is counted, and goes on once tha
   CHECK(words[0] == "parallax: invalid argument in AsyncSession: less than none");
 }
 
-// «Where a declaration names no `Reduce`, the pushes of one clock are averaged under `Ssp{0}` …, over the workers whose pushes
+// «If a declaration names no `Reduce`, the pushes of one clock are averaged under `Ssp{0}` …, over the workers whose pushes
 // were taken; elsewhere each is applied as it is», and what `mean_by_count` makes of a push that is alone at its clock.
 TEST_CASE("pushes of a clock are averaged over those who pushed, rows by their counts, also of one worker", "[async][page]") {
   for (bool const by_clock : {true, false}) {
