@@ -522,7 +522,7 @@ TEST_CASE("under Backup orders have eight bytes for a letter", "[async][page][by
 // The tests that hold the other sentences:
 //   a worker pulls and pushes, owners make updates; bits of a Session          async.equality, async.every_optimizer,
 //                                                                              async.sockets
-//   a variable is under PsShard; no transform, clipping, start, step, prefetch tests/misuse/async_*.cpp
+//   a variable is under PsShard; no transform, clipping, start, step, prefetch tests/misuse/async.cpp
 //   ranges of updates; each variable once; who meets within train; mistakes are
 //   thrown there alone; not finite; what leaves a body; deadlines; mean under Asp;
 //   ranks compare variables, settings and consistency                          async.errors, async.faults, async.schedule

@@ -1,10 +1,9 @@
-# cmake -D compiler= -D flags= -D source= -P check.cmake: source must fail to compile with exactly one error, which
-# contains the sentence of its first line, `// expect: <sentence>`. A source named ok_* must compile.
+# cmake -D compiler= -D flags= -D source= -D name= -P check.cmake: the case of that name in the source must fail to compile with exactly
+# one error, which contains the sentence of its line `// expect: <sentence>`. A case named ok_* must compile.
 cmake_minimum_required(VERSION 3.25)
 
-execute_process(COMMAND ${compiler} ${flags} ${source}
+execute_process(COMMAND ${compiler} ${flags} -D${name} ${source}
   RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
-cmake_path(GET source FILENAME name)
 if(name MATCHES "^ok_")
   if(NOT result EQUAL 0)
     message(FATAL_ERROR "${name} must compile, but:\n${output}")
@@ -13,8 +12,8 @@ if(name MATCHES "^ok_")
 endif()
 
 file(READ ${source} text)
-string(REGEX MATCH "^// expect: ([^\n]+)\n" first_line "${text}")
-set(sentence "${CMAKE_MATCH_1}")
+string(REGEX MATCH "(^|\n#(el)?if defined[(]${name}[)]\n)// expect: ([^\n]+)\n" line "${text}")
+set(sentence "${CMAKE_MATCH_3}")
 string(REGEX REPLACE "[][;]" "," plain "${output}")  # these would confuse CMake's lists
 string(REGEX REPLACE "[][;]" "," plain_sentence "${sentence}")
 string(REPLACE "\\\"" "\"" plain "${plain}")  # clang shows the sentence as it is written in the source
@@ -22,8 +21,8 @@ string(REGEX MATCHALL "[^\n]*error: [^\n]*" errors "${plain}")
 list(FILTER errors EXCLUDE REGEX "exception handling disabled, use")  # g++'s own, once, behind ours
 list(LENGTH errors count)
 string(FIND "${errors}" "${plain_sentence}" found)
-if(NOT first_line)
-  message(FATAL_ERROR "${name}: its first line must be `// expect: <sentence>`")
+if(NOT line)
+  message(FATAL_ERROR "${name}: it begins with no line `// expect: <sentence>`")
 elseif(result EQUAL 0)
   message(FATAL_ERROR "${name} compiles, but must be refused with: ${sentence}")
 elseif(found EQUAL -1)

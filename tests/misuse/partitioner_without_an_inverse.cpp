@@ -1,9 +1,5 @@
 // expect: parallax: a partitioner has a name, pieces and a layout (see partition/partitioner.hpp), and this one's layout lacks std::int64_t global_row(owner, local) const
-#include <vector>
-
-#include <parallax/parallax.hpp>
-
-namespace px = parallax;
+#include "world.hpp"
 
 struct OneOwner {
   using axis = px::partitioner_axis;
@@ -19,8 +15,6 @@ struct OneOwner {
   };
   Layout layout(std::int64_t rows, int owners) const { return {rows, owners}; }
 };
-px::SelfCommunicator world;
-px::Session session{world};
 px::Variable<px::Sparse, OneOwner> words{session, "words", {.rows = 4, .width = 2}};
 void train(std::vector<int> const& ids) {
   auto const rows = session.pull(words, ids);
