@@ -107,7 +107,7 @@ TEST_CASE("a block beyond the limit is an error on every rank unless it is cut",
       px::run_threads(3, [&](px::ThreadCommunicator& threads) {
         Hostile world{threads, {.largest = largest, .limit = 100}};
         auto const bytes = [](int source, int target) { return source == 1 && target == 2 ? std::size_t{1017} : 8; };
-        parallax_conformance::Exchange const part{5, world.rank(), world.size(), bytes};
+        parallax_conformance::CheckedTransfer const part{5, world.rank(), world.size(), bytes};
         try {
           parallax_conformance::exchange(world, 0, part);
           parallax_conformance::exchange(world, 1, {6, world.rank(), world.size(), [](int, int) { return std::size_t{1}; }});

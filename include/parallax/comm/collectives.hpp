@@ -24,10 +24,11 @@ namespace detail {
 // One blocking collective: a flat topology over the caller's communicator, a lane on the channel of collectives, and the name
 // for its errors. Every function below makes one, declares its blocks on the lane, and drives it to its end.
 template <Communicator C>
-class Round {
+class BlockingCollective {
  public:
   // Local. Refers to the communicator and to the text of the name.
-  Round(C& comm, std::string_view name) : topology_{comm}, lane_{topology_, collectives_channel, traffic_}, name_{name} {}
+  BlockingCollective(C& comm, std::string_view name)
+      : topology_{comm}, lane_{topology_, collectives_channel, traffic_}, name_{name} {}
 
   // Returns the lane, on which blocks are declared before `exchange`, in bytes of its arguments.
   Lane<C>& lane() { return lane_; }
@@ -78,7 +79,7 @@ void require_size(std::span<T> given, std::size_t needed, int rank, char const* 
 // Returns after every rank's call.
 template <Communicator C>
 void barrier(C& comm) {
-  detail::Round<C> round{comm, "barrier"};
+  detail::BlockingCollective<C> round{comm, "barrier"};
   List<std::byte> sent(1), received(static_cast<std::size_t>(comm.size()));
   for (int rank = 0; rank < comm.size(); ++rank) {
     if (rank == comm.rank()) continue;
@@ -97,7 +98,7 @@ void alltoallv(C& comm, std::span<T const> send, std::span<std::size_t const> se
   auto const ranks = static_cast<std::size_t>(comm.size());
   detail::require_size(send_counts, ranks, comm.rank(), "alltoallv", "send_counts");
   detail::require_size(receive_counts, ranks, comm.rank(), "alltoallv", "receive_counts");
-  detail::Round<C> round{comm, "alltoallv"};
+  detail::BlockingCollective<C> round{comm, "alltoallv"};
   std::size_t out = 0, in = 0;
   for (int rank = 0; rank < comm.size(); ++rank) {
     auto const r = static_cast<std::size_t>(rank);
@@ -116,7 +117,7 @@ void alltoallv(C& comm, std::span<T const> send, std::span<std::size_t const> se
 template <class T, Communicator C>
 void allgatherv(C& comm, std::span<T const> send, std::span<T> receive, std::span<std::size_t const> counts) {
   detail::require_size(counts, static_cast<std::size_t>(comm.size()), comm.rank(), "allgatherv", "counts");
-  detail::Round<C> round{comm, "allgatherv"};
+  detail::BlockingCollective<C> round{comm, "allgatherv"};
   std::size_t in = 0;
   for (int rank = 0; rank < comm.size(); ++rank) {
     auto const r = static_cast<std::size_t>(rank);
@@ -166,7 +167,7 @@ void reduce_scatter(C& comm, std::span<T const> values, std::span<T> part) {
     std::copy(values.begin(), values.end(), part.begin());
     return;
   }
-  detail::Round<C> round{comm, "reduce_scatter"};
+  detail::BlockingCollective<C> round{comm, "reduce_scatter"};
   ReduceScatter<T, C> scatter;
   scatter.start(values.data(), begins, std::size_t{1} << 20, part.data());
   round.drive([&] { return scatter.poll(round.lane()); });
@@ -177,7 +178,7 @@ void reduce_scatter(C& comm, std::span<T const> values, std::span<T> part) {
 template <std::floating_point T, Communicator C>
 void allreduce(C& comm, std::span<T> values) {
   if (comm.size() == 1) return;
-  detail::Round<C> round{comm, "allreduce"};
+  detail::BlockingCollective<C> round{comm, "allreduce"};
   if constexpr (VendorAllreduce<C>) {
     if (comm.sum_order() == SumOrder::vendor) {
       round.lane().template post_allreduce<HostSpace>(values.data(), values.data(), values.size());
@@ -209,7 +210,7 @@ void broadcast(C& comm, std::span<T> values, int root = 0) {
   if (root < 0 || root >= comm.size())
     throw Error{Errc::invalid_argument, comm.rank(), "broadcast", "",
                 joined({"the root is ", root, ", and ranks are from 0 to ", comm.size() - 1})};
-  detail::Round<C> round{comm, "broadcast"};
+  detail::BlockingCollective<C> round{comm, "broadcast"};
   for (int rank = 0; rank < comm.size(); ++rank) {
     if (comm.rank() == root && rank != root) round.lane().send(rank, 0, values.size_bytes(), Payload::dense);
     if (comm.rank() != root && rank == root) round.lane().expect(root, 0, values.size_bytes(), Payload::dense);

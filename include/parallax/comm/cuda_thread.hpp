@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "parallax/comm/thread.hpp"
-#include "parallax/detail/transfer/device_lanes.hpp"
+#include "parallax/detail/transfer/device_channels.hpp"
 #include "parallax/memory/cuda.hpp"
 
 namespace parallax::inline v0_2 {
@@ -29,26 +29,26 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
 
   // Local. Refers to the rank's end of the group, and to the rank's stream and pool. The queue's device is the current one.
   CudaThreadCommunicator(ThreadCommunicator& host, CudaQueue queue)
-      : CudaThreadCommunicator{host, std::make_unique<Lanes>(host, queue)} {}
+      : CudaThreadCommunicator{host, std::make_unique<Channels>(host, queue)} {}
 
   // This rank's stream and pool, as they were given, and waited for under the group's deadline.
-  CudaQueue queue() const { return lanes_->queue; }
+  CudaQueue queue() const { return channels_->queue; }
   // As defined by CarriesDevice. Takes two exchanges of the host: the places of blocks, then a byte for each block copied.
   // Error: invalid_argument, misuse, mismatch, device, or the reason of an abort.
   DeviceRequest ialltoallv_device(int channel, Transfer const& transfer) {
-    lanes_->post(channel, transfer);
-    return {*lanes_, channel};
+    channels_->post(channel, transfer);
+    return {*channels_, channel};
   }
 
  private:
   // The operations of a rank on device memory, one per channel.
-  class Lanes final : public detail::DeviceLanes, public DeviceWaiter {
+  class Channels final : public detail::DeviceChannels, public DeviceWaiter {
    public:
-    Lanes(ThreadCommunicator& host, CudaQueue given) : queue{given.awaited_by(*this)}, host_{&host} {}
-    Lanes(Lanes const&) = delete;
-    Lanes& operator=(Lanes const&) = delete;
+    Channels(ThreadCommunicator& host, CudaQueue given) : queue{given.awaited_by(*this)}, host_{&host} {}
+    Channels(Channels const&) = delete;
+    Channels& operator=(Channels const&) = delete;
     // Gives up the operations in flight: their events must not go while a peer may use them.
-    ~Lanes() {
+    ~Channels() {
       for (int channel = 0; channel < channels; ++channel)
         if (carries(channel)) withdraw(channel);
     }
@@ -56,20 +56,20 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
     // Posts an operation: offers go out by the host, and the rank's block for itself is copied in the stream.
     void post(int channel, Transfer const& transfer) {
       check(*host_, channel, transfer);
-      std::optional<Lane>& made = lanes_[static_cast<std::size_t>(channel)];
+      std::optional<ChannelState>& made = states_[static_cast<std::size_t>(channel)];
       if (!made) made.emplace(static_cast<std::size_t>(host_->size()));
-      Lane& lane = *made;
-      lane.transfer = transfer;
-      lane.ready.record(queue.stream);
+      ChannelState& state = *made;
+      state.transfer = transfer;
+      state.ready.record(queue.stream);
       std::uint64_t const loan = host_->lend(loan_of(channel));
-      for (std::size_t rank = 0; rank < lane.told.size(); ++rank) {
-        lane.told[rank] = {transfer.send + transfer.to[rank].offset, transfer.to[rank].bytes, lane.ready.get(),
-                           lane.copied[rank].get(), loan};
-        lane.to[rank] = lane.from[rank] = {rank * sizeof(Offer), is_self(rank) ? 0 : sizeof(Offer)};
+      for (std::size_t rank = 0; rank < state.told.size(); ++rank) {
+        state.told[rank] = {transfer.send + transfer.to[rank].offset, transfer.to[rank].bytes, state.ready.get(),
+                            state.copied[rank].get(), loan};
+        state.to[rank] = state.from[rank] = {rank * sizeof(Offer), is_self(rank) ? 0 : sizeof(Offer)};
       }
-      lane.answering = false;
-      lane.request.emplace(host_->ialltoallv(channel, {reinterpret_cast<std::byte const*>(lane.told.data()), lane.to,
-                                                       reinterpret_cast<std::byte*>(lane.heard.data()), lane.from}));
+      state.answering = false;
+      state.request.emplace(host_->ialltoallv(channel, {reinterpret_cast<std::byte const*>(state.told.data()), state.to,
+                                                        reinterpret_cast<std::byte*>(state.heard.data()), state.from}));
       set_out(channel);
       auto const self = static_cast<std::size_t>(host_->rank());
       device::copy(transfer.receive + transfer.from[self].offset, transfer.send + transfer.to[self].offset,
@@ -93,8 +93,9 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
 
     // Of a channel. First offers are exchanged; then, for each block copied, a byte. `told` and `heard` are by rank; the first
     // token goes out, and those behind it come in.
-    struct Lane {
-      explicit Lane(std::size_t ranks) : to(ranks), from(ranks), told(ranks), heard(ranks), tokens(ranks + 1), copied(ranks) {}
+    struct ChannelState {
+      explicit ChannelState(std::size_t ranks)
+          : to(ranks), from(ranks), told(ranks), heard(ranks), tokens(ranks + 1), copied(ranks) {}
 
       Transfer transfer;
       std::vector<ByteRange> to, from;
@@ -112,37 +113,37 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
 
     // Exchanges offers, copies and answers, then makes the stream wait for ranks that copy from here. True once it does.
     bool advance(int channel) override {
-      Lane& lane = *lanes_[static_cast<std::size_t>(channel)];
-      if (!lane.request->test()) return false;
-      if (!lane.answering) {
-        compare(lane);
-        copy_blocks(channel, lane);
-        answer(channel, lane);
-        if (!lane.request->test()) return false;
+      ChannelState& state = *states_[static_cast<std::size_t>(channel)];
+      if (!state.request->test()) return false;
+      if (!state.answering) {
+        compare(state);
+        copy_blocks(channel, state);
+        answer(channel, state);
+        if (!state.request->test()) return false;
       }
-      for (std::size_t rank = 0; rank < lane.to.size(); ++rank)
-        if (!is_self(rank) && lane.transfer.to[rank].bytes > 0)
-          device::check(cudaStreamWaitEvent(queue.stream, lane.copied[rank].get(), 0), "cudaStreamWaitEvent");
-      lane.request.reset();
+      for (std::size_t rank = 0; rank < state.to.size(); ++rank)
+        if (!is_self(rank) && state.transfer.to[rank].bytes > 0)
+          device::check(cudaStreamWaitEvent(queue.stream, state.copied[rank].get(), 0), "cudaStreamWaitEvent");
+      state.request.reset();
       return true;
     }
 
     // Throws Error (mismatch) if a sender offers another size than this rank expects.
-    void compare(Lane const& lane) const {
-      for (std::size_t rank = 0; rank < lane.heard.size(); ++rank)
-        if (!is_self(rank) && lane.heard[rank].bytes != lane.transfer.from[rank].bytes)
+    void compare(ChannelState const& state) const {
+      for (std::size_t rank = 0; rank < state.heard.size(); ++rank)
+        if (!is_self(rank) && state.heard[rank].bytes != state.transfer.from[rank].bytes)
           throw Error{Errc::mismatch, static_cast<int>(rank), "ialltoallv_device", "",
-                      "rank " + std::to_string(rank) + " sent " + std::to_string(lane.heard[rank].bytes) + " bytes where " +
-                          std::to_string(lane.transfer.from[rank].bytes) + " were expected by rank " +
+                      "rank " + std::to_string(rank) + " sent " + std::to_string(state.heard[rank].bytes) + " bytes where " +
+                          std::to_string(state.transfer.from[rank].bytes) + " were expected by rank " +
                           std::to_string(host_->rank())};
     }
 
     // A sender with a withdrawn block lends it no more. It will read no answer either, so this operation waits for it until the
     // group is aborted.
-    void copy_blocks(int channel, Lane& lane) {
+    void copy_blocks(int channel, ChannelState& state) {
       for (int k = 1; k < host_->size(); ++k) {
         int const rank = (host_->rank() + k) % host_->size();
-        Offer const& offer = lane.heard[static_cast<std::size_t>(rank)];
+        Offer const& offer = state.heard[static_cast<std::size_t>(rank)];
         if (offer.bytes == 0 || !host_->hold(loan_of(channel), rank, offer.loan)) continue;
         struct Release {
           ThreadCommunicator* host;
@@ -150,45 +151,45 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
           ~Release() { host->release(channel, rank); }
         } const release{host_, loan_of(channel), rank};
         device::check(cudaStreamWaitEvent(queue.stream, offer.ready, 0), "cudaStreamWaitEvent");
-        device::copy(lane.transfer.receive + lane.transfer.from[static_cast<std::size_t>(rank)].offset, offer.data, offer.bytes,
-                     cudaMemcpyDeviceToDevice, queue.stream);
+        device::copy(state.transfer.receive + state.transfer.from[static_cast<std::size_t>(rank)].offset, offer.data,
+                     offer.bytes, cudaMemcpyDeviceToDevice, queue.stream);
         device::check(cudaEventRecord(offer.copied, queue.stream), "cudaEventRecord");
       }
     }
 
     // Tells every sender that its block is copied, as far as the stream goes, and hears likewise of this rank's blocks.
-    void answer(int channel, Lane& lane) {
-      for (std::size_t rank = 0; rank < lane.to.size(); ++rank) {
-        lane.to[rank] = {0, !is_self(rank) && lane.transfer.from[rank].bytes > 0 ? std::size_t{1} : 0};
-        lane.from[rank] = {1 + rank, !is_self(rank) && lane.transfer.to[rank].bytes > 0 ? std::size_t{1} : 0};
+    void answer(int channel, ChannelState& state) {
+      for (std::size_t rank = 0; rank < state.to.size(); ++rank) {
+        state.to[rank] = {0, !is_self(rank) && state.transfer.from[rank].bytes > 0 ? std::size_t{1} : 0};
+        state.from[rank] = {1 + rank, !is_self(rank) && state.transfer.to[rank].bytes > 0 ? std::size_t{1} : 0};
       }
-      lane.request.emplace(host_->ialltoallv(channel, {lane.tokens.data(), lane.to, lane.tokens.data(), lane.from}));
-      lane.answering = true;
+      state.request.emplace(host_->ialltoallv(channel, {state.tokens.data(), state.to, state.tokens.data(), state.from}));
+      state.answering = true;
     }
 
     // Of the host's exchange at hand.
     int missing(int channel) const override {
-      std::optional<Lane> const& lane = lanes_[static_cast<std::size_t>(channel)];
-      return lane->request ? lane->request->waiting_for() : -1;
+      std::optional<ChannelState> const& state = states_[static_cast<std::size_t>(channel)];
+      return state->request ? state->request->waiting_for() : -1;
     }
     // After an abort. Closes the loan, and waits on the host for copies begun by peers.
     void give_up(int channel) noexcept override {
-      Lane& lane = *lanes_[static_cast<std::size_t>(channel)];
-      lane.request.reset();
+      ChannelState& state = *states_[static_cast<std::size_t>(channel)];
+      state.request.reset();
       host_->reclaim(loan_of(channel));
-      for (std::size_t rank = 0; rank < lane.copied.size(); ++rank)  // all copies have been recorded by now
-        if (!is_self(rank) && lane.transfer.to[rank].bytes > 0) lane.copied[rank].synchronize();
+      for (std::size_t rank = 0; rank < state.copied.size(); ++rank)  // all copies have been recorded by now
+        if (!is_self(rank) && state.transfer.to[rank].bytes > 0) state.copied[rank].synchronize();
     }
 
     ThreadCommunicator* host_;
-    std::array<std::optional<Lane>, channels> lanes_;  // of the channels used
+    std::array<std::optional<ChannelState>, channels> states_;  // of the channels used
   };
 
-  // The base refers to the lanes, made before it and moved in afterwards.
-  CudaThreadCommunicator(ThreadCommunicator& host, std::unique_ptr<Lanes> lanes)
-      : Forwarding{host, lanes.get()}, lanes_{std::move(lanes)} {}
+  // The base refers to the channels, made before it and moved in afterwards.
+  CudaThreadCommunicator(ThreadCommunicator& host, std::unique_ptr<Channels> made)
+      : Forwarding{host, made.get()}, channels_{std::move(made)} {}
 
-  std::unique_ptr<Lanes> lanes_;
+  std::unique_ptr<Channels> channels_;
 };
 
 static_assert(CarriesDevice<CudaThreadCommunicator> && KeepsJournals<CudaThreadCommunicator> &&

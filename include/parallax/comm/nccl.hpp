@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallax/detail/transfer/device_lanes.hpp"
+#include "parallax/detail/transfer/device_channels.hpp"
 #include "parallax/memory/cuda.hpp"
 
 namespace parallax::inline v0_2 {
@@ -54,14 +54,14 @@ class NcclCommunicator : public Forwarding<Host> {
 
   // Local: asks NCCL for rank and size. Error: invalid_argument if `comm` is null, mismatch, timeout, and NCCL's own.
   NcclCommunicator(ncclComm_t comm, Host& host, CudaQueue queue, NcclOptions options = {})
-      : NcclCommunicator{host, std::make_unique<Lanes>(comm, host, queue, options)} {}
+      : NcclCommunicator{host, std::make_unique<Channels>(comm, host, queue, options)} {}
 
   // This rank's stream and pool, as they were given.
-  CudaQueue queue() const { return lanes_->queue; }
+  CudaQueue queue() const { return channels_->queue; }
   // As CarriesDevice has it: a group of ncclSend and ncclRecv. The rank's block for itself is a copy in the stream.
   DeviceRequest ialltoallv_device(int channel, Transfer const& transfer) {
-    lanes_->post(channel, transfer);
-    return {*lanes_, channel};
+    channels_->post(channel, transfer);
+    return {*channels_, channel};
   }
 
   // Sums of device memory are formed in an order of NCCL's choice.
@@ -70,29 +70,29 @@ class NcclCommunicator : public Forwarding<Host> {
   // Collective on a channel, as ialltoallv_device. From `send` to `receive`: one range, or two without overlap.
   template <class T>
   DeviceRequest iallreduce_device(int channel, T const* send, T* receive, std::size_t count) {
-    lanes_->post(channel, {Kind::sum, send, receive, count, type_of<T>(), sizeof(T)});
-    return {*lanes_, channel};
+    channels_->post(channel, {Kind::sum, send, receive, count, type_of<T>(), sizeof(T)});
+    return {*channels_, channel};
   }
   // `count` elements of the sum for each rank, rank r those from r · count on. In place: receive = send + rank · count.
   template <class T>
   DeviceRequest ireduce_scatter_device(int channel, T const* send, T* receive, std::size_t count) {
-    lanes_->post(channel, {Kind::sum_of_part, send, receive, count, type_of<T>(), sizeof(T)});
-    return {*lanes_, channel};
+    channels_->post(channel, {Kind::sum_of_part, send, receive, count, type_of<T>(), sizeof(T)});
+    return {*channels_, channel};
   }
   // `count` elements of each rank, rank r's at r · count. In place: send = receive + rank · count.
   template <class T>
   DeviceRequest iallgather_device(int channel, T const* send, T* receive, std::size_t count) {
-    lanes_->post(channel, {Kind::gather, send, receive, count, type_of<T>(), sizeof(T)});
-    return {*lanes_, channel};
+    channels_->post(channel, {Kind::gather, send, receive, count, type_of<T>(), sizeof(T)});
+    return {*channels_, channel};
   }
 
   // Waits until the stream has done all its work. Error timeout, after an abort, past the deadline: NCCL may wait for a rank
   // that never comes, and cudaStreamSynchronize would wait as long.
-  void synchronize() { lanes_->synchronize(); }
+  void synchronize() { channels_->synchronize(); }
 
   // Local. Ends NCCL's communicator, then the host's.
-  void abort(Error const& reason) { lanes_->abort(reason); }
-  bool aborted() const { return lanes_->aborted(); }  // true once ncclCommAbort has been called
+  void abort(Error const& reason) { channels_->abort(reason); }
+  bool aborted() const { return channels_->aborted(); }  // true once ncclCommAbort has been called
 
  private:
   // The kind of an operation, compared between ranks, and named in messages by its function.
@@ -106,7 +106,7 @@ class NcclCommunicator : public Forwarding<Host> {
     ncclDataType_t type = ncclUint8;
     std::size_t element = 1;
   };
-  class Lanes;
+  class Channels;
 
   // NCCL's name of float or double; nothing else is summed.
   template <class T>
@@ -115,19 +115,20 @@ class NcclCommunicator : public Forwarding<Host> {
     return std::is_same_v<T, float> ? ncclFloat32 : ncclFloat64;
   }
 
-  NcclCommunicator(Host& host, std::unique_ptr<Lanes> lanes) : Forwarding<Host>{host, lanes.get()}, lanes_{std::move(lanes)} {}
+  NcclCommunicator(Host& host, std::unique_ptr<Channels> made)
+      : Forwarding<Host>{host, made.get()}, channels_{std::move(made)} {}
 
-  std::unique_ptr<Lanes> lanes_;
+  std::unique_ptr<Channels> channels_;
 };
 
 // ---- below: how it is done ----
 
 // The operations of a rank on device memory, one per channel. Made and owned by NcclCommunicator.
 template <Communicator Host>
-class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes, public DeviceWaiter {
+class NcclCommunicator<Host>::Channels final : public detail::DeviceChannels, public DeviceWaiter {
  public:
   // Waits for NCCL to be initialised, and compares its rank and size with the host's.
-  Lanes(ncclComm_t comm, Host& host, CudaQueue given, NcclOptions options)
+  Channels(ncclComm_t comm, Host& host, CudaQueue given, NcclOptions options)
       : queue{given.awaited_by(*this)}, comm_{comm}, host_{&host}, options_{options} {
     if (!comm) throw Error{Errc::invalid_argument, host.rank(), "NcclCommunicator", "", "the ncclComm_t is null"};
     Patience<Host> patience{host};
@@ -143,25 +144,25 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes, public D
                   "NCCL says rank " + std::to_string(rank) + " of " + std::to_string(size) + ", the host communicator rank " +
                       std::to_string(host.rank()) + " of " + std::to_string(host.size())};
   }
-  Lanes(Lanes const&) = delete;
-  Lanes& operator=(Lanes const&) = delete;
+  Channels(Channels const&) = delete;
+  Channels& operator=(Channels const&) = delete;
 
   // An exchange of blocks.
   void post(int channel, Transfer const& transfer) {
     supervise();
-    DeviceLanes::check(*host_, channel, transfer);
-    Lane& lane = open(channel);
-    lane.transfer = transfer;
-    lane.collective = {};
-    set_out(channel, lane, [&](std::size_t rank) { return transfer.to[rank].bytes; });
+    DeviceChannels::check(*host_, channel, transfer);
+    ChannelState& state = open(channel);
+    state.transfer = transfer;
+    state.collective = {};
+    set_out(channel, state, [&](std::size_t rank) { return transfer.to[rank].bytes; });
   }
   // Posts a sum or a gathering, with equally much from every rank.
   void post(int channel, Collective const& collective) {
     supervise();
     check_idle(*host_, channel, name(collective.kind));
-    Lane& lane = open(channel);
-    lane.collective = collective;
-    set_out(channel, lane, [&](std::size_t) { return collective.count * collective.element; });
+    ChannelState& state = open(channel);
+    state.collective = collective;
+    set_out(channel, state, [&](std::size_t) { return collective.count * collective.element; });
   }
 
   // Puts an event behind all work in the stream, and looks at it until it is reached.
@@ -198,8 +199,8 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes, public D
   // Of an operation: the host exchanges headers, earlier ones come first, or NCCL has not returned from its call.
   enum class Stage : unsigned char { compares, waits_for_its_turn, settles };
   // The operation of a channel, from its posting to its event. `told` and `heard` are by rank.
-  struct Lane {
-    explicit Lane(std::size_t ranks) : to(ranks), from(ranks), told(ranks), heard(ranks) {}
+  struct ChannelState {
+    explicit ChannelState(std::size_t ranks) : to(ranks), from(ranks), told(ranks), heard(ranks) {}
 
     Transfer transfer;
     Collective collective;
@@ -229,57 +230,57 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes, public D
   }
 
   bool is_self(std::size_t rank) const { return static_cast<int>(rank) == host_->rank(); }
-  Lane& lane_of(int channel) { return *lanes_[static_cast<std::size_t>(channel)]; }
+  ChannelState& state_of(int channel) { return *states_[static_cast<std::size_t>(channel)]; }
   // The channel's, made when it is first used.
-  Lane& open(int channel) {
-    std::optional<Lane>& made = lanes_[static_cast<std::size_t>(channel)];
+  ChannelState& open(int channel) {
+    std::optional<ChannelState>& made = states_[static_cast<std::size_t>(channel)];
     if (!made) made.emplace(static_cast<std::size_t>(host_->size()));
     return *made;
   }
 
   // Posted: with `compared`, headers travel first; the stream gets it once it is its turn. `bytes_to`: outgoing bytes by rank.
   template <class BytesTo>
-  void set_out(int channel, Lane& lane, BytesTo&& bytes_to) {
+  void set_out(int channel, ChannelState& state, BytesTo&& bytes_to) {
     std::uint64_t const number = posted_ + 1;
-    lane.number = number;
-    lane.stage = Stage::waits_for_its_turn;
+    state.number = number;
+    state.stage = Stage::waits_for_its_turn;
     if (options_.compared && host_->size() > 1) {
-      if (host_->rank() != 0) lane.number = 0;
-      for (std::size_t rank = 0; rank < lane.told.size(); ++rank) {
-        lane.told[rank] = {number, static_cast<std::uint64_t>(lane.collective.kind), bytes_to(rank)};
-        lane.to[rank] = lane.from[rank] = {rank * sizeof(Header), is_self(rank) ? 0 : sizeof(Header)};
+      if (host_->rank() != 0) state.number = 0;
+      for (std::size_t rank = 0; rank < state.told.size(); ++rank) {
+        state.told[rank] = {number, static_cast<std::uint64_t>(state.collective.kind), bytes_to(rank)};
+        state.to[rank] = state.from[rank] = {rank * sizeof(Header), is_self(rank) ? 0 : sizeof(Header)};
       }
-      lane.request.emplace(by_host([&] {
-        return host_->ialltoallv(channel, {reinterpret_cast<std::byte const*>(lane.told.data()), lane.to,
-                                           reinterpret_cast<std::byte*>(lane.heard.data()), lane.from});
+      state.request.emplace(by_host([&] {
+        return host_->ialltoallv(channel, {reinterpret_cast<std::byte const*>(state.told.data()), state.to,
+                                           reinterpret_cast<std::byte*>(state.heard.data()), state.from});
       }));
-      lane.stage = Stage::compares;
+      state.stage = Stage::compares;
     }
     ++posted_;
-    DeviceLanes::set_out(channel);
-    if (lane.stage == Stage::waits_for_its_turn) move_on();  // it may be in the stream at once
+    DeviceChannels::set_out(channel);
+    if (state.stage == Stage::waits_for_its_turn) move_on();  // it may be in the stream at once
   }
 
   // True once the operation and an event behind it are in the stream.
   bool advance(int channel) override {
     supervise();
-    Lane& lane = lane_of(channel);
-    if (lane.stage == Stage::compares) {
-      if (!by_host([&] { return lane.request->test(); })) return false;
-      compare(lane);
-      if (host_->rank() != 0) lane.number = lane.heard[0].number;
-      lane.request.reset();
-      lane.stage = Stage::waits_for_its_turn;
+    ChannelState& state = state_of(channel);
+    if (state.stage == Stage::compares) {
+      if (!by_host([&] { return state.request->test(); })) return false;
+      compare(state);
+      if (host_->rank() != 0) state.number = state.heard[0].number;
+      state.request.reset();
+      state.stage = Stage::waits_for_its_turn;
     }
-    if (lane.stage == Stage::waits_for_its_turn) {
-      if (lane.number != begun_ + 1 || unsettled_) return false;
+    if (state.stage == Stage::waits_for_its_turn) {
+      if (state.number != begun_ + 1 || unsettled_) return false;
       ++begun_;
-      lane.stage = Stage::settles;
+      state.stage = Stage::settles;
       if (!device::is_captured(queue.stream)) next_.ahead.record(queue.stream);
-      begin(lane);
+      begin(state);
     }
-    if (!settled(call_of(lane.collective.kind))) return false;
-    watch(channel, lane);
+    if (!settled(call_of(state.collective.kind))) return false;
+    watch(channel, state);
     return true;
   }
 
@@ -300,17 +301,18 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes, public D
   }
 
   // Throws Error (mismatch) with a rank whose operation is another, or of another size.
-  void compare(Lane const& lane) const {
+  void compare(ChannelState const& state) const {
     auto const refuse = [&](std::size_t rank, std::string const& what) {
-      throw Error{Errc::mismatch, static_cast<int>(rank), name(lane.collective.kind), "",
+      throw Error{Errc::mismatch, static_cast<int>(rank), name(state.collective.kind), "",
                   "rank " + std::to_string(rank) + " " + what + " rank " + std::to_string(host_->rank())};
     };
-    for (std::size_t rank = 0; rank < lane.heard.size(); ++rank) {
+    for (std::size_t rank = 0; rank < state.heard.size(); ++rank) {
       if (is_self(rank)) continue;
-      Header const& heard = lane.heard[rank];
-      bool const exchange = lane.collective.kind == Kind::exchange;
-      std::size_t const expected = exchange ? lane.transfer.from[rank].bytes : lane.collective.count * lane.collective.element;
-      if (heard.kind != static_cast<std::uint64_t>(lane.collective.kind))
+      Header const& heard = state.heard[rank];
+      bool const exchange = state.collective.kind == Kind::exchange;
+      std::size_t const expected =
+          exchange ? state.transfer.from[rank].bytes : state.collective.count * state.collective.element;
+      if (heard.kind != static_cast<std::uint64_t>(state.collective.kind))
         refuse(rank, std::string{"posted "} + name(static_cast<Kind>(heard.kind)) + " where this was posted by");
       if (heard.bytes != expected)
         refuse(rank, (exchange ? "sent " : "brought ") + std::to_string(heard.bytes) + " bytes where " +
@@ -319,11 +321,11 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes, public D
   }
 
   // Calls NCCL; of nothing to sum or gather, nothing is called.
-  void begin(Lane const& lane) {
-    Collective const& c = lane.collective;
+  void begin(ChannelState const& state) {
+    Collective const& c = state.collective;
     if (c.kind != Kind::exchange && c.count == 0) return;
     switch (c.kind) {
-      case Kind::exchange: return exchange(lane.transfer);
+      case Kind::exchange: return exchange(state.transfer);
       case Kind::sum: return began(ncclAllReduce(c.send, c.receive, c.count, c.type, ncclSum, comm_, queue.stream), c.kind);
       case Kind::sum_of_part:
         return began(ncclReduceScatter(c.send, c.receive, c.count, c.type, ncclSum, comm_, queue.stream), c.kind);
@@ -388,11 +390,11 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes, public D
 
   // Puts an event behind the operation, to notice a device at it for longer than the deadline. Captured work is not in the
   // stream yet.
-  void watch(int channel, Lane const& lane) {
+  void watch(int channel, ChannelState const& state) {
     if (device::is_captured(queue.stream)) return;
     next_.behind.record(queue.stream);
     next_.since.reset();
-    next_.operation = name(lane.collective.kind);
+    next_.operation = name(state.collective.kind);
     next_.channel = channel;
     if (busy_ == watched_.size()) watched_.emplace_back();
     std::swap(watched_[busy_++], next_);
@@ -443,22 +445,22 @@ class NcclCommunicator<Host>::Lanes final : public detail::DeviceLanes, public D
 
   // Returns a rank with a missing header, of this operation or of the one in turn.
   int missing(int channel) const override {
-    std::optional<Lane> const& lane = lanes_[static_cast<std::size_t>(channel)];
-    if (lane->request) return lane->request->waiting_for();
-    for (std::optional<Lane> const& first : lanes_)  // the one in turn, or perhaps in turn
+    std::optional<ChannelState> const& state = states_[static_cast<std::size_t>(channel)];
+    if (state->request) return state->request->waiting_for();
+    for (std::optional<ChannelState> const& first : states_)  // the one in turn, or perhaps in turn
       if (first && first->request && (first->number == 0 || first->number == begun_ + 1)) return first->request->waiting_for();
     return -1;
   }
   // The host's request withdraws; work in the stream is NCCL's.
-  void give_up(int channel) noexcept override { lane_of(channel).request.reset(); }
+  void give_up(int channel) noexcept override { state_of(channel).request.reset(); }
 
   ncclComm_t comm_;
   Host* host_;
   NcclOptions options_;
-  std::array<std::optional<Lane>, channels> lanes_;  // of the channels used
-  std::uint64_t posted_ = 0, begun_ = 0;             // operations; put in the stream in the order of rank 0's posting
-  bool unsettled_ = false;                           // NCCL has not come back from the last call
-  std::vector<Watched> watched_;                     // the first `busy_` in the order of the stream, then spare ones
+  std::array<std::optional<ChannelState>, channels> states_;  // of the channels used
+  std::uint64_t posted_ = 0, begun_ = 0;                      // operations; put in the stream in the order of rank 0's posting
+  bool unsettled_ = false;                                    // NCCL has not come back from the last call
+  std::vector<Watched> watched_;                              // the first `busy_` in the order of the stream, then spare ones
   std::size_t busy_ = 0;
   Watched next_;  // of the operation being put in the stream
   CudaEvent ending_;

@@ -11,7 +11,7 @@
 
 #include "parallax/detail/core/slice.hpp"
 #include "parallax/detail/memory/buffer.hpp"
-#include "parallax/detail/transfer/device_lanes.hpp"
+#include "parallax/detail/transfer/device_channels.hpp"
 #include "parallax/memory/cuda.hpp"
 
 namespace parallax::inline v0_2 {
@@ -29,61 +29,61 @@ class Staged : public Forwarding<Host> {
   using device_space = CudaSpace;
 
   // Local; allocates no pinned memory yet.
-  Staged(Host& host, CudaQueue queue) : Staged{host, std::make_unique<Lanes>(host, queue)} {}
+  Staged(Host& host, CudaQueue queue) : Staged{host, std::make_unique<Channels>(host, queue)} {}
 
   // This rank's stream and pool, as they were given, and waited for under the host's deadline.
-  CudaQueue queue() const { return lanes_->queue; }
+  CudaQueue queue() const { return channels_->queue; }
   // As defined by CarriesDevice. Every byte for another rank is copied to pinned memory, exchanged by the host, and copied
   // back; `test` moves it from stage to stage. Error: invalid_argument, misuse, mismatch, device, out_of_memory, and the host's
   // own.
   DeviceRequest ialltoallv_device(int channel, Transfer const& transfer) {
-    lanes_->post(channel, transfer);
-    return {*lanes_, channel};
+    channels_->post(channel, transfer);
+    return {*channels_, channel};
   }
 
  private:
-  class Lanes;
+  class Channels;
 
-  // The base refers to the lanes, made before it and moved in afterwards.
-  Staged(Host& host, std::unique_ptr<Lanes> lanes) : Forwarding<Host>{host, lanes.get()}, lanes_{std::move(lanes)} {}
+  // The base refers to the channels, made before it and moved in afterwards.
+  Staged(Host& host, std::unique_ptr<Channels> made) : Forwarding<Host>{host, made.get()}, channels_{std::move(made)} {}
 
-  std::unique_ptr<Lanes> lanes_;
+  std::unique_ptr<Channels> channels_;
 };
 
 // The operations of a rank on device memory, one per channel, and their pinned memory. Made and owned by Staged.
 template <Communicator Host>
-class Staged<Host>::Lanes final : public detail::DeviceLanes, public DeviceWaiter {
+class Staged<Host>::Channels final : public detail::DeviceChannels, public DeviceWaiter {
  public:
   // Local. Refers to the host communicator and the queue.
-  Lanes(Host& host, CudaQueue given) : queue{given.awaited_by(*this)}, host_{&host} {}
-  Lanes(Lanes const&) = delete;
-  Lanes& operator=(Lanes const&) = delete;
-  ~Lanes() {
-    for (std::optional<Lane> const& lane : lanes_) {  // the device may still be using the pinned memory
-      if (lane && lane->leaving) lane->left.synchronize();
-      if (lane && lane->landing) lane->landed.synchronize();
+  Channels(Host& host, CudaQueue given) : queue{given.awaited_by(*this)}, host_{&host} {}
+  Channels(Channels const&) = delete;
+  Channels& operator=(Channels const&) = delete;
+  ~Channels() {
+    for (std::optional<ChannelState> const& state : states_) {  // the device may still be using the pinned memory
+      if (state && state->leaving) state->left.synchronize();
+      if (state && state->landing) state->landed.synchronize();
     }
   }
 
   // Puts the copies to pinned memory in the stream; the host's exchange is posted by `advance`, once they are done.
   void post(int channel, Transfer const& transfer) {
     check(*host_, channel, transfer);
-    std::optional<Lane>& made = lanes_[static_cast<std::size_t>(channel)];
+    std::optional<ChannelState>& made = states_[static_cast<std::size_t>(channel)];
     if (!made) made.emplace(static_cast<std::size_t>(host_->size()));
-    Lane& lane = *made;
-    if (lane.leaving) lane.left.synchronize();  // of a withdrawn one
-    lane.transfer = transfer;
-    lane.outgoing.resize_with_slack(pack(transfer.to, lane.to));
-    lane.incoming_bytes = pack(transfer.from, lane.from);
+    ChannelState& state = *made;
+    if (state.leaving) state.left.synchronize();  // of a withdrawn one
+    state.transfer = transfer;
+    state.outgoing.resize_with_slack(pack(transfer.to, state.to));
+    state.incoming_bytes = pack(transfer.from, state.from);
     auto const self = static_cast<std::size_t>(host_->rank());
     device::copy(transfer.receive + transfer.from[self].offset, transfer.send + transfer.to[self].offset,
                  transfer.to[self].bytes, cudaMemcpyDeviceToDevice, queue.stream);
-    for (std::size_t rank = 0; rank < lane.to.size(); ++rank)
-      device::copy(lane.outgoing.data() + lane.to[rank].offset, transfer.send + transfer.to[rank].offset, lane.to[rank].bytes,
-                   cudaMemcpyDeviceToHost, queue.stream);
-    if (lane.outgoing.size() > 0) {
-      lane.left.record(queue.stream);
-      lane.leaving = true;
+    for (std::size_t rank = 0; rank < state.to.size(); ++rank)
+      device::copy(state.outgoing.data() + state.to[rank].offset, transfer.send + transfer.to[rank].offset,
+                   state.to[rank].bytes, cudaMemcpyDeviceToHost, queue.stream);
+    if (state.outgoing.size() > 0) {
+      state.left.record(queue.stream);
+      state.leaving = true;
     }
     set_out(channel);
   }
@@ -97,8 +97,8 @@ class Staged<Host>::Lanes final : public detail::DeviceLanes, public DeviceWaite
  private:
   // The blocks lie packed in pinned memory.
   // `outgoing` may be written again once `left` is reached, `incoming` once `landed` is.
-  struct Lane {
-    explicit Lane(std::size_t ranks) : to(ranks), from(ranks) {}
+  struct ChannelState {
+    explicit ChannelState(std::size_t ranks) : to(ranks), from(ranks) {}
 
     Transfer transfer;
     std::vector<ByteRange> to, from;
@@ -122,21 +122,21 @@ class Staged<Host>::Lanes final : public detail::DeviceLanes, public DeviceWaite
   // Posts the host's exchange once the stream has come past both events; puts the copies to the device in the stream once all
   // is here.
   bool advance(int channel) override {
-    Lane& lane = *lanes_[static_cast<std::size_t>(channel)];
-    if (!lane.request) {
-      if (!passed(lane.leaving, lane.left) || !passed(lane.landing, lane.landed)) return false;
-      lane.incoming.resize_with_slack(lane.incoming_bytes);
-      lane.request.emplace(host_->ialltoallv(channel, {lane.outgoing.data(), lane.to, lane.incoming.data(), lane.from}));
+    ChannelState& state = *states_[static_cast<std::size_t>(channel)];
+    if (!state.request) {
+      if (!passed(state.leaving, state.left) || !passed(state.landing, state.landed)) return false;
+      state.incoming.resize_with_slack(state.incoming_bytes);
+      state.request.emplace(host_->ialltoallv(channel, {state.outgoing.data(), state.to, state.incoming.data(), state.from}));
     }
-    if (!lane.request->test()) return false;
-    for (std::size_t rank = 0; rank < lane.from.size(); ++rank)
-      device::copy(lane.transfer.receive + lane.transfer.from[rank].offset, lane.incoming.data() + lane.from[rank].offset,
-                   lane.from[rank].bytes, cudaMemcpyHostToDevice, queue.stream);
-    if (lane.incoming_bytes > 0) {
-      lane.landed.record(queue.stream);
-      lane.landing = true;
+    if (!state.request->test()) return false;
+    for (std::size_t rank = 0; rank < state.from.size(); ++rank)
+      device::copy(state.transfer.receive + state.transfer.from[rank].offset, state.incoming.data() + state.from[rank].offset,
+                   state.from[rank].bytes, cudaMemcpyHostToDevice, queue.stream);
+    if (state.incoming_bytes > 0) {
+      state.landed.record(queue.stream);
+      state.landing = true;
     }
-    lane.request.reset();
+    state.request.reset();
     return true;
   }
   // Returns true if the stream has passed an event, perhaps pending. Looks, and does not wait.
@@ -147,14 +147,14 @@ class Staged<Host>::Lanes final : public detail::DeviceLanes, public DeviceWaite
   }
   // Returns -1 as long as the wait is for the device.
   int missing(int channel) const override {
-    Lane const& lane = *lanes_[static_cast<std::size_t>(channel)];
-    return lane.request ? lane.request->waiting_for() : -1;
+    ChannelState const& state = *states_[static_cast<std::size_t>(channel)];
+    return state.request ? state.request->waiting_for() : -1;
   }
-  // The host's request withdraws. Copies in the stream go on; the lane waits for them before it uses its memory again.
-  void give_up(int channel) noexcept override { lanes_[static_cast<std::size_t>(channel)]->request.reset(); }
+  // The host's request withdraws. Copies in the stream go on; the channel waits for them before it uses its memory again.
+  void give_up(int channel) noexcept override { states_[static_cast<std::size_t>(channel)]->request.reset(); }
 
   Host* host_;
-  std::array<std::optional<Lane>, channels> lanes_;  // of the channels used
+  std::array<std::optional<ChannelState>, channels> states_;  // of the channels used
 };
 
 }  // namespace parallax

@@ -128,7 +128,7 @@ class ThreadCommunicator {
   using Mark = ThreadGroup::Mark;
 
   // The operation in flight on one channel. `number` counts this rank's operations on it from 1.
-  struct Lane {
+  struct ChannelState {
     Transfer transfer;
     std::uint64_t number = 0;
     bool busy = false;
@@ -153,21 +153,21 @@ class ThreadCommunicator {
   PARALLAX_COLD Error disagreement(int source, std::string const& what) const;
 
   // Fills the free boxes of the operation: all of them, unless a peer is two operations behind.
-  void fill_boxes(int channel, Lane& lane);
+  void fill_boxes(int channel, ChannelState& state);
   // Copies the block of `source` if it is there. A box that holds something else than this operation expects is a mismatch.
-  void receive(int channel, Lane& lane, int source);
+  void receive(int channel, ChannelState& state, int source);
   // True if a box of this stamp has a block of an earlier operation, not expected there.
-  static bool left_behind(std::uint64_t stamp, Lane const& lane) {
-    return stamp % 4 == Mark::posted && stamp / 4 < lane.number;
+  static bool left_behind(std::uint64_t stamp, ChannelState const& state) {
+    return stamp % 4 == Mark::posted && stamp / 4 < state.number;
   }
   // Throws if a box has an older block, or the sender is further on and has left this operation's out.
-  void check_box(int channel, Lane const& lane, int source);
+  void check_box(int channel, ChannelState const& state, int source);
   // Marks the box as being read, then as taken. False if the block was withdrawn.
-  bool copy(int channel, Lane& lane, int source);
+  bool copy(int channel, ChannelState& state, int source);
 
   // Posts the blocks not yet posted. Takes the arrived ones, from the rank behind this one on: not all ranks read from rank 0
   // first.
-  void receive(int channel, Lane& lane);
+  void receive(int channel, ChannelState& state);
 
   // Moves on the channel's operation, and while it is incomplete those on other channels too: a peer may be waiting for one of
   // them. After an abort it goes on as long as `hopes`.
@@ -179,16 +179,16 @@ class ThreadCommunicator {
   PARALLAX_COLD std::uint64_t in_flight() const;
 
   // True if the operation has a block for that rank, announced by a box.
-  bool sends_to(Lane const& lane, int target) const {
-    return target != rank_ && lane.transfer.to[static_cast<std::size_t>(target)].bytes > 0;
+  bool sends_to(ChannelState const& state, int target) const {
+    return target != rank_ && state.transfer.to[static_cast<std::size_t>(target)].bytes > 0;
   }
   // True if that rank has yet to take its block; the block must stay until then.
-  bool untaken(int channel, Lane const& lane, int target) const {
-    if (!sends_to(lane, target)) return false;
-    bool const inside = lane.transfer.to[static_cast<std::size_t>(target)].bytes <= sizeof(Box::inside);
-    if (inside) return !lane.peers[static_cast<std::size_t>(target)].posted;
-    return group_->box(channel, rank_, target, lane.number).stamp.load(std::memory_order_acquire) !=
-           stamp(lane.number, Mark::taken);
+  bool untaken(int channel, ChannelState const& state, int target) const {
+    if (!sends_to(state, target)) return false;
+    bool const inside = state.transfer.to[static_cast<std::size_t>(target)].bytes <= sizeof(Box::inside);
+    if (inside) return !state.peers[static_cast<std::size_t>(target)].posted;
+    return group_->box(channel, rank_, target, state.number).stamp.load(std::memory_order_acquire) !=
+           stamp(state.number, Mark::taken);
   }
   // Returns a rank still to deliver, else one still to take its own block, or -1.
   int waiting_for(int channel) const;
@@ -196,8 +196,8 @@ class ThreadCommunicator {
   // Takes back all blocks that no peer has begun to read, and waits for the others.
   void withdraw(int channel);
 
-  // By channel; this end moves, the lanes do not.
-  std::unique_ptr<std::array<Lane, channels>> lanes_;
+  // By channel; this end moves, the states do not.
+  std::unique_ptr<std::array<ChannelState, channels>> states_;
   std::shared_ptr<ThreadGroup> group_;
   int rank_, in_flight_ = 0;
   mutable bool awaits_turns_ = false;

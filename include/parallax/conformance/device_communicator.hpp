@@ -44,7 +44,7 @@ class DeviceExchange {
   // Puts the making of the next operation's blocks into the stream. `bytes(source, target)` is the size of a block.
   template <class Bytes>
   void prepare(std::uint64_t seed, Bytes const& bytes) {
-    Round& round = rounds_.emplace_back();
+    OperationData& round = rounds_.emplace_back();
     // The places of blocks are this rank's own; sizes and contents are common.
     Dice dice{mix(seed, static_cast<std::uint64_t>(rank_), 5u)};
     lay_out(to_, round.sent, dice, [&](int target) { return bytes(rank_, target); });
@@ -67,7 +67,7 @@ class DeviceExchange {
 
   // Puts into the stream the reading of the arrived data, and the overwriting of both the data sent and the data arrived.
   void finish() {
-    Round& round = rounds_.back();
+    OperationData& round = rounds_.back();
     // The data sent is spoiled: a complete transfer may not read it any more.
     parallax::device::check(cudaMemsetAsync(send_.data(), 0x5A, send_.size(), stream_), "cudaMemsetAsync");
     if (!round.arrived.empty())
@@ -80,7 +80,7 @@ class DeviceExchange {
   // Throws a Failure unless every byte of all operations is as it must be. Called once the stream has done all its work.
   void check() const {
     for (std::size_t i = 0; i < rounds_.size(); ++i) {
-      Round const& round = rounds_[i];
+      OperationData const& round = rounds_[i];
       if (round.arrived == round.expected) continue;
       auto const at = std::mismatch(round.arrived.begin(), round.arrived.end(), round.expected.begin());
       require(false, "rank " + std::to_string(rank_) + ", operation " + std::to_string(i) + ": byte " +
@@ -93,7 +93,7 @@ class DeviceExchange {
  private:
   // Outgoing data of one operation, the data to arrive, and the arrived data, gaps included: all in the host's memory, until
   // the stream has used them.
-  struct Round {
+  struct OperationData {
     std::vector<std::byte> sent, expected, arrived;
   };
   // Contents of gaps between blocks, never to change.
@@ -126,7 +126,7 @@ class DeviceExchange {
   // The places of this operation's blocks, to each rank and from each.
   std::vector<parallax::ByteRange> to_, from_;
   parallax::DeviceBuffer<std::byte> send_, receive_;
-  std::deque<Round> rounds_;
+  std::deque<OperationData> rounds_;
 };
 
 // The main check of order. Several operations at once, round after round; between them an exchange of the host's memory. Ranks
@@ -226,7 +226,7 @@ struct ABusyChannelIsMisuseOnDevice {
     DeviceExchange part{comm.queue(), comm.rank(), comm.size()}, other{comm.queue(), comm.rank(), comm.size()};
     auto const bytes = [](int, int) { return std::size_t{64}; };
     part.prepare(seed, bytes), other.prepare(mix(seed), bytes);
-    Exchange const host{seed, comm.rank(), comm.size(), bytes};
+    CheckedTransfer const host{seed, comm.rank(), comm.size(), bytes};
     auto const refused = [&](auto const& post) {
       try {
         post();

@@ -189,7 +189,7 @@ struct NobodyIsPassedOver {
   // Exchanges a byte; letters go on being taken meanwhile.
   template <class C, class Meanwhile>
   static void exchange_while(C& comm, std::uint64_t seed, Meanwhile const& meanwhile) {
-    Exchange const part{seed, comm.rank(), comm.size(), [](int, int) { return std::size_t{1}; }};
+    CheckedTransfer const part{seed, comm.rank(), comm.size(), [](int, int) { return std::size_t{1}; }};
     auto request = comm.ialltoallv(0, part.transfer());
     until("an exchange beside letters", [&] {
       meanwhile();
@@ -291,7 +291,7 @@ struct RandomLetters {
         require(got || mine == 0 || (!any && rank != self), "a letter to oneself was there and was not taken");
       }
     };
-    Exchange const part{seed, self, comm.size(), [](int, int) { return std::size_t{3000}; }};
+    CheckedTransfer const part{seed, self, comm.size(), [](int, int) { return std::size_t{3000}; }};
     std::optional<parallax::request_of<C>> request;
     until("random letters", [&] {
       if (!request && dice.below(300) == 0) request.emplace(comm.ialltoallv(1, part.transfer()));

@@ -124,7 +124,7 @@ class Greedy::Layout {
       : rows_{rows}, owners_{owners}, light_{Cyclic{bins}.layout(rows, owners)} {}
   // Makes a layout with a weight for each row. Takes the time and memory stated at Greedy.
   Layout(std::vector<double> const& weights, int owners, std::int64_t bins)
-      : Layout{weights, owners, bins, plan(static_cast<std::int64_t>(weights.size()), bins)} {}
+      : Layout{weights, owners, bins, divide(static_cast<std::int64_t>(weights.size()), bins)} {}
 
   // Rows of the whole table.
   std::int64_t rows() const { return rows_; }
@@ -159,13 +159,13 @@ class Greedy::Layout {
 
  private:
   // The division of the rows into items.
-  struct Plan {
+  struct Division {
     std::int64_t heavy;  // rows that are items of their own
     int bundles;         // items to which the others are dealt
   };
-  // Makes the plan for so many rows and owners that get some: 64 heavy rows for each, at least 1024, and 64 bundles for each;
-  // fewer of both if there are fewer rows.
-  static Plan plan(std::int64_t rows, std::int64_t bins) {
+  // Returns the division of so many rows for owners that get some: 64 heavy rows for each, at least 1024, and 64 bundles for
+  // each; fewer of both if there are fewer rows.
+  static Division divide(std::int64_t rows, std::int64_t bins) {
     std::int64_t const heavy = std::min(rows, std::max<std::int64_t>(64 * bins, 1024));
     return {heavy, static_cast<int>(std::clamp<std::int64_t>(rows - heavy, 1, std::min<std::int64_t>(64 * bins, 1 << 30)))};
   }
@@ -179,8 +179,11 @@ class Greedy::Layout {
   };
 
   // Chooses the heavy rows, weighs all items, and gives them out.
-  Layout(std::vector<double> const& weights, int owners, std::int64_t bins, Plan plan)
-      : rows_{std::ssize(weights)}, owners_{owners}, heavy_{plan.heavy}, light_{Cyclic{}.layout(rows_ - heavy_, plan.bundles)} {
+  Layout(std::vector<double> const& weights, int owners, std::int64_t bins, Division division)
+      : rows_{std::ssize(weights)},
+        owners_{owners},
+        heavy_{division.heavy},
+        light_{Cyclic{}.layout(rows_ - heavy_, division.bundles)} {
     auto const weight_of = [&](std::int64_t row) { return weights[static_cast<std::size_t>(row)]; };
     std::vector<std::int64_t> order(weights.size());
     std::iota(order.begin(), order.end(), std::int64_t{0});
@@ -193,7 +196,7 @@ class Greedy::Layout {
 
     double const total = std::accumulate(weights.begin(), weights.end(), 0.0);
     double const unseen = total > 0 ? total / static_cast<double>(rows_) / 64 : 1;
-    std::vector<double> load(static_cast<std::size_t>(heavy_ + plan.bundles));
+    std::vector<double> load(static_cast<std::size_t>(heavy_ + division.bundles));
     for (std::int64_t place = 0; place < rows_; ++place) {
       std::int64_t const item = place < heavy_ ? place : heavy_ + light_.locate(place - heavy_).owner;
       load[static_cast<std::size_t>(item)] += weight_of(deal->front(place)) + unseen;

@@ -75,29 +75,29 @@ class ShardPush : public RowJourney<Index, T, Space> {
     if constexpr (can_lend)
       if (lends_) return take_lent(mail.lane());
     bool const unknown = plan_->agreed <= hop_;
-    leg_ = !unknown ? Leg::rows : hop_ > 0 && !hop_counted_ ? Leg::counts : Leg::keys_and_rows;
-    if (leg_ == Leg::counts) {
+    leg_ = !unknown ? PushLoad::rows : hop_ > 0 && !hop_counted_ ? PushLoad::counts : PushLoad::keys_and_rows;
+    if (leg_ == PushLoad::counts) {
       counts_leg_.open(mail.of(), *plan_, hop_);
       return true;
     }
-    if (leg_ == Leg::keys_and_rows) keys_leg_.open(mail, *plan_, hop_);
+    if (leg_ == PushLoad::keys_and_rows) keys_leg_.open(mail, *plan_, hop_);
     rows_leg_.open(mail, *plan_, hop_, this->width(), counted_);
     return true;
   }
   // Sums own rows, or the arrivals of the hop before, by key as they are written.
   void write(Mails<C>& mail) {
-    if (leg_ == Leg::counts) return counts_leg_.write(mail.of(), *plan_, hop_);
-    if (leg_ == Leg::keys_and_rows) keys_leg_.write(mail, this->ops(), *plan_, hop_);
+    if (leg_ == PushLoad::counts) return counts_leg_.write(mail.of(), *plan_, hop_);
+    if (leg_ == PushLoad::keys_and_rows) keys_leg_.write(mail, this->ops(), *plan_, hop_);
     rows_leg_.write(mail, this->ops(), *plan_, hop_, own_, arrived_, counted_);
   }
   // Merges arrived keys into the plan's next level, cut into runs for the hop behind it.
   void read(Mails<C>& mail) {
-    if (leg_ == Leg::counts) {
+    if (leg_ == PushLoad::counts) {
       hop_counted_ = true;
       return counts_leg_.read(mail.of(), *plan_, hop_);
     }
     rows_leg_.read(mail, *plan_, hop_, arrived_, counted_);
-    if (leg_ == Leg::keys_and_rows) keys_leg_.read(mail, this->ops(), *plan_, hop_, rows_);
+    if (leg_ == PushLoad::keys_and_rows) keys_leg_.read(mail, this->ops(), *plan_, hop_, rows_);
     hop_counted_ = false;
     finished_ = ++hop_ == plan_->hops.size();
     if (!finished_ && plan_->agreed <= hop_) plan_->cut(hop_, this->ops(), this->bases_, rows_);
@@ -113,7 +113,7 @@ class ShardPush : public RowJourney<Index, T, Space> {
 
  private:
   // The load of the leg at hand.
-  enum class Leg : unsigned char { counts, keys_and_rows, rows };
+  enum class PushLoad : unsigned char { counts, keys_and_rows, rows };
 
   // True if rows could be read in place: of memory of the host, as they are. Members ask it within and have no constraint:
   // clang 14 instantiates constrained members as well if the class is instantiated explicitly (LLVM issue 44549).
@@ -183,7 +183,7 @@ class ShardPush : public RowJourney<Index, T, Space> {
     }
   }
 
-  Leg leg_ = Leg::rows;
+  PushLoad leg_ = PushLoad::rows;
   // True if owners read the rows of this update in place.
   bool lends_ = false;
   // By target: this rank's loans. By source: the loans told to it as an owner, and the rows of each.

@@ -440,7 +440,7 @@ struct check_options {
 };
 
 // The assertions on the choice for each axis.
-template <class Kind, class Opt, class Part, class Space, class T, class IndexType>
+template <class Kind, class Opt, class P, class Space, class T, class IndexType>
 struct check_choices {
   static_assert(!is_short_float<T> || !std::same_as<Kind, Dense>,
                 "parallax: BFloat16 and Float16 are for the rows of a Sparse variable: a Dense one is of float or double");
@@ -449,7 +449,7 @@ struct check_choices {
   static_assert(
       !MemorySpace<Space> || requires { sizeof(RowOps<Space>); },
       "parallax: no row operations are known for this memory space: specialise RowOps (see detail/kernel/row_ops.hpp)");
-  static_assert(sizeof(std::conditional_t<Partitioner<Part>, Part, check_partitioner<Part>>) > 0);
+  static_assert(sizeof(std::conditional_t<Partitioner<P>, P, check_partitioner<P>>) > 0);
   static_assert(sizeof(std::conditional_t<OptimizerFor<Opt, computed_type<T>>, Opt, check_optimizer<Opt, computed_type<T>>>) >
                 0);
   static_assert(one_of<IndexType, std::int32_t, std::int64_t>, "parallax: a table is indexed by std::int32_t or std::int64_t");
@@ -462,7 +462,7 @@ struct make_variable {
   static_assert(sizeof(check_options<Kind, Options...>) > 0);
   using Policy = policy_for<option_or<policy_axis, presets::hybrid, Options...>, Kind>;
   using Opt = option_or<optimizer_axis, Sgd, Options...>;
-  using Part = option_or<partitioner_axis, Cyclic, Options...>;
+  using P = option_or<partitioner_axis, Cyclic, Options...>;
   using Space = option_or<space_axis, HostSpace, Options...>;
   using T = option_or<scalar_axis, float, Options...>;
   using IndexOption = option_or<index_axis, Index<std::int64_t>, Options...>;
@@ -470,14 +470,14 @@ struct make_variable {
       !one_of<Kind, Dense, Sparse> || (all_are_options<Options...> && one_option_per_axis<Options...>);
   static constexpr bool has_way = !one_of<Kind, Dense, Sparse> || policy_lacks<Policy, Kind>() == PolicyLack::nothing;
   static_assert(sizeof(std::conditional_t<has_way, Kind, check_policy<Policy, Kind>>) > 0);
-  static_assert(sizeof(check_choices<Kind, Opt, Part, Space, T, typename IndexOption::type>) > 0);
+  static_assert(sizeof(check_choices<Kind, Opt, P, Space, T, typename IndexOption::type>) > 0);
   static constexpr bool right_scalar = !is_short_float<T> || std::same_as<Kind, Sparse>;
-  using Right = BasicVariable<Kind, Policy, Opt, Part, Space, T, typename IndexOption::type>;
+  using Right = BasicVariable<Kind, Policy, Opt, P, Space, T, typename IndexOption::type>;
   using StandInPolicy = std::conditional_t<has_way, Policy, policy_for<presets::hybrid, Kind>>;
   using StandIn = MistakenVariable<BasicVariable<Kind, StandInPolicy, Sgd, Cyclic, Space,
                                                  std::conditional_t<right_scalar, T, float>, typename IndexOption::type>>;
   using type =
-      std::conditional_t<right_options && has_way && right_scalar && Partitioner<Part> && OptimizerFor<Opt, computed_type<T>>,
+      std::conditional_t<right_options && has_way && right_scalar && Partitioner<P> && OptimizerFor<Opt, computed_type<T>>,
                          Right, StandIn>;
 };
 

@@ -92,7 +92,7 @@ void swap_bytes(SessionCore<C>& core, char const* operation, std::span<std::byte
 
 // Rows on their way to a rank: their places there, a word each, or of three and more in a row two words, minus how many and the first;
 // and the rows.
-struct Parcel {
+struct Bundle {
   void clear() { words.clear(), rows.clear(); }
   void add(std::int64_t first, std::int64_t count, std::span<std::byte const> those) {
     if (count > 2) words.push_back(-count), words.push_back(first);

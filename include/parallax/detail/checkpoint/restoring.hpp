@@ -41,7 +41,7 @@ class Restoring {
         ranks_{static_cast<std::size_t>(core.topology.size())},
         rank_{static_cast<std::size_t>(core.topology.rank())},
         own_{generation, ranks_, rank_},
-        parcels_(ranks_) {
+        bundles_(ranks_) {
     if (meaning.as_many() && own_.any_apart()) {
       note([&] { own_.collect(blocks_); });
       agree_so_far(*core_, "restore", own_error, true);
@@ -224,10 +224,10 @@ class Restoring {
     if (total == 0) return;
     note([&] { at_once_.resize(total); });
     agree_so_far(*core_, "restore", own_error, true);
-    struct Part {
+    struct Section {
       std::size_t begin = 0, end = 0;
     };
-    std::vector<Part> parts(ranks_);  // of `at_once_`, by the rank that reads it
+    std::vector<Section> parts(ranks_);  // of `at_once_`, by the rank that reads it
     std::size_t at = 0;
     for (std::size_t group = 0; group < readers_->groups().size(); ++group) {
       auto const& ranks = readers_->groups()[group];
@@ -239,7 +239,7 @@ class Restoring {
           stored.begins[i] = at;
           for (std::int64_t block = 0; block < slab.blocks; ++block) {
             std::size_t const bytes = blocks_.bytes(slab, block), reader = ranks[(at - begin) * ranks.size() / size];
-            Part& part = parts[reader];
+            Section& part = parts[reader];
             if (part.end == 0) part.begin = at;
             part.end = at + bytes;
             if (reader == rank_) note([&] { blocks_.read(slab, block, std::span{at_once_}.subspan(at, bytes)); });
@@ -251,10 +251,10 @@ class Restoring {
     agree_so_far(*core_, "restore", own_error, true);
     Lane<C>& lane = core_->dense;
     lane.clear();
-    Part const mine = parts[rank_];
+    Section const mine = parts[rank_];
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
       auto const other = static_cast<int>(rank);
-      Part const theirs = parts[rank];
+      Section const theirs = parts[rank];
       if (rank == rank_) continue;
       if (mine.end > mine.begin) lane.send(other, mine.begin, mine.end - mine.begin, Payload::rows);
       if (theirs.end > theirs.begin) lane.expect(other, theirs.begin, theirs.end - theirs.begin, Payload::rows);
@@ -305,14 +305,14 @@ class Restoring {
       before += blocks;
     }
     for (std::int64_t round = 0; round < rounds; ++round) {
-      for (Parcel& parcel : parcels_) parcel.clear();
+      for (Bundle& bundle : bundles_) bundle.clear();
       if (next < end) note([&] { deal(target, stored.slabs, next++); });
       deliver(target);
     }
     complete(target);
   }
 
-  // Not collective. Reads a block, and puts its rows where they belong: here, or into parcels.
+  // Not collective. Reads a block, and puts its rows where they belong: here, or into bundles.
   void deal(Target const& target, std::vector<Slab> const& slabs, std::int64_t number) {
     auto const slab = std::upper_bound(slabs.begin(), slabs.end(), number, [](std::int64_t block, Slab const& one) {
       return block < one.first_block + one.blocks;
@@ -368,21 +368,21 @@ class Restoring {
     auto const rows = std::span<std::byte const>{block_}.subspan(at, bytes);
     if (going.count > 0) {
       if (going.rank == rank_) place(target, going.first, rows);
-      else parcels_[going.rank].add(going.first, going.count, rows);
+      else bundles_[going.rank].add(going.first, going.count, rows);
     }
     going.count = 0;
     return bytes;
   }
 
-  // Collective. All parcels go to their ranks, which put the rows where they belong. Where a rank has found something wrong all throw
+  // Collective. All bundles go to their ranks, which put the rows where they belong. Where a rank has found something wrong all throw
   // it, and the session ends.
   void deliver(Target const& target) {
     auto& words = core_->rounds.words;
     words.assign(2 * ranks_ + 1, 0.0);
     words[2 * ranks_] = own_error ? 0.0 : 1.0;
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
-      words[2 * rank] = static_cast<double>(parcels_[rank].words.size());
-      words[2 * rank + 1] = static_cast<double>(parcels_[rank].rows.size());
+      words[2 * rank] = static_cast<double>(bundles_[rank].words.size());
+      words[2 * rank + 1] = static_cast<double>(bundles_[rank].rows.size());
     }
     core_->rounds.tell_all("restore", [] { return std::string{}; });
     bool any = false, right = true;
@@ -398,11 +398,11 @@ class Restoring {
     if (!any) return;
     out_.clear();
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
-      Parcel const& parcel = parcels_[rank];
-      offsets[rank] = out_.size(), sizes[rank] = parcel.size();
-      auto const places = std::as_bytes(std::span{parcel.words});
+      Bundle const& bundle = bundles_[rank];
+      offsets[rank] = out_.size(), sizes[rank] = bundle.size();
+      auto const places = std::as_bytes(std::span{bundle.words});
       out_.insert(out_.end(), places.begin(), places.end());
-      out_.insert(out_.end(), parcel.rows.begin(), parcel.rows.end());
+      out_.insert(out_.end(), bundle.rows.begin(), bundle.rows.end());
     }
     swap_bytes(*core_, "restore", out_, offsets, sizes, expected, in_);
     std::size_t at = 0;
@@ -412,7 +412,7 @@ class Restoring {
       at += static_cast<std::size_t>(expected[rank]);
     }
   }
-  // Not collective. A parcel as it came.
+  // Not collective. A bundle as it came.
   void unpack(Target const& target, std::size_t words, std::span<std::byte const> bytes) {
     auto rows = bytes.subspan(8 * words);
     auto const word = [&](std::size_t i) {
@@ -439,7 +439,7 @@ class Restoring {
   std::vector<std::byte> at_once_;   // their bytes
   std::size_t ranks_, rank_;
   OwnItems own_;
-  std::vector<Parcel> parcels_;  // by rank
+  std::vector<Bundle> bundles_;  // by rank
   std::vector<std::byte> block_, out_, in_, list_;
   RowsSeen seen_;
 };

@@ -24,7 +24,7 @@ class SavePlan {
   static constexpr bool reads = false;
 
   // An item of this rank's file.
-  struct Part {
+  struct PlannedItem {
     std::string key;
     ElementType type;
     std::int64_t rows, width;   // of the whole item
@@ -51,7 +51,7 @@ class SavePlan {
       return;
     }
     if (!next) {
-      Part part{std::move(key), item.type, item.rows, item.width, 0, 0, own, {}};
+      PlannedItem part{std::move(key), item.type, item.rows, item.width, 0, 0, own, {}};
       if (alike) {
         auto const rows = static_cast<std::size_t>(item.rows);
         bool const split = rows > 1;  // else it is rank 0's, as what is in the manifest
@@ -68,14 +68,14 @@ class SavePlan {
     for (std::int64_t i = 0; i < item.count; ++i) parts_.back().numbers.add(item.row(i));
   }
 
-  std::vector<Part>& parts() { return parts_; }
-  std::vector<Part> const& parts() const { return parts_; }
+  std::vector<PlannedItem>& parts() { return parts_; }
+  std::vector<PlannedItem> const& parts() const { return parts_; }
   std::vector<SmallItem> const& small() const { return small_; }
 
  private:
   int rank_, ranks_;
   std::string last_;
-  std::vector<Part> parts_;
+  std::vector<PlannedItem> parts_;
   std::vector<SmallItem> small_;
 };
 
@@ -89,12 +89,12 @@ class ShardDraft {
     shard_.size = layout_.file_size();
     ShardFile const parsed{shard_.text, shard_.size, block_bytes, "shard"};
     shard_.sums.resize(static_cast<std::size_t>(parsed.first_sum(parsed.header().size())));
-    for (SavePlan::Part const& part : parts())
+    for (SavePlan::PlannedItem const& part : parts())
       first_sums_.push_back(static_cast<std::size_t>(parsed.first_sum(parsed.header().find(part.key))));
   }
 
   SavePlan const& plan() const { return plan_; }
-  std::vector<SavePlan::Part> const& parts() const { return plan_.parts(); }
+  std::vector<SavePlan::PlannedItem> const& parts() const { return plan_.parts(); }
   // Of the file.
   std::uint64_t size() const { return shard_.size; }
   // What the manifest says of it, once all checksums are taken.
@@ -129,7 +129,7 @@ class ShardDraft {
  private:
   static std::vector<safetensors::Spec> specs(SavePlan& plan) {
     std::vector<safetensors::Spec> specs;
-    for (SavePlan::Part& part : plan.parts()) {
+    for (SavePlan::PlannedItem& part : plan.parts()) {
       part.tensor = specs.size();
       specs.push_back({part.key, dtype_of(part.type), shape_of(part.type, part.count, part.width)});
       if (!part.numbers.listed()) continue;
@@ -140,7 +140,7 @@ class ShardDraft {
   }
   static safetensors::Metadata metadata(SavePlan const& plan, std::uint64_t id) {
     safetensors::Metadata metadata{{"format", "parallax shard"}, {"id", std::to_string(id)}};
-    for (SavePlan::Part const& part : plan.parts())
+    for (SavePlan::PlannedItem const& part : plan.parts())
       if (!part.own) metadata.emplace_back(part.key, part.numbers.text(part.rows));
     return metadata;
   }
@@ -164,13 +164,13 @@ class ShardRows {
   void item(Item const& item, std::span<std::byte> bytes) {
     auto const& parts = draft_->parts();
     bool const own = item.share == Share::own;
-    auto const is = [&](SavePlan::Part const& part) {
+    auto const is = [&](SavePlan::PlannedItem const& part) {
       return part.own == own && part.key == key_of(item.variable, item.name, own);
     };
     if (at_ < parts.size() && started_ && !is(parts[at_])) ++at_, started_ = false, rows_seen_ = 0;
     if (at_ == parts.size() || !is(parts[at_])) return;  // a small one
     started_ = true;
-    SavePlan::Part const& part = parts[at_];
+    SavePlan::PlannedItem const& part = parts[at_];
     auto const row_bytes = static_cast<std::size_t>(draft_->row_bytes(at_));
     std::int64_t const from = std::clamp<std::int64_t>(part.first - rows_seen_, 0, item.count);
     std::int64_t const to = std::clamp<std::int64_t>(part.first + part.count - rows_seen_, from, item.count);

@@ -66,11 +66,11 @@ class Dice {
 // One rank's part of one operation. Sizes and contents of all blocks are functions of (seed, source, target), so every rank
 // knows what it must receive. Blocks lie in random order with gaps between them; the gaps must not change. Owns all memory,
 // which the transfer refers to.
-class Exchange {
+class CheckedTransfer {
  public:
   // The part of `rank` of `size` ranks. `bytes(source, target)` is the size of a block, the same on both.
   template <class Bytes>
-  Exchange(std::uint64_t seed, int rank, int size, Bytes const& bytes) : seed_{seed}, rank_{rank} {
+  CheckedTransfer(std::uint64_t seed, int rank, int size, Bytes const& bytes) : seed_{seed}, rank_{rank} {
     // Where blocks lie is this rank's own; sizes and contents are common.
     Dice dice{mix(seed, static_cast<std::uint64_t>(rank))};
     auto const lay_out = [&](std::vector<parallax::ByteRange>& blocks, std::vector<std::byte>& memory,
@@ -95,8 +95,8 @@ class Exchange {
     }
     sent_ = send_;
   }
-  Exchange(Exchange const&) = delete;
-  Exchange& operator=(Exchange const&) = delete;
+  CheckedTransfer(CheckedTransfer const&) = delete;
+  CheckedTransfer& operator=(CheckedTransfer const&) = delete;
 
   // The transfer to be posted, once. Refers to the memory of this object, which must outlive the request.
   parallax::Transfer transfer() const { return {send_.data(), to_, const_cast<std::byte*>(receive_.data()), from_}; }
@@ -179,7 +179,7 @@ void await_turns(C& comm) {
 
 // One whole operation on a channel: posts it, waits for it, and checks it. Collective.
 template <class C>
-void exchange(C& comm, int channel, Exchange const& part) {
+void exchange(C& comm, int channel, CheckedTransfer const& part) {
   auto request = comm.ialltoallv(channel, part.transfer());
   complete(comm, request);
   part.check();
@@ -219,7 +219,7 @@ inline std::size_t ragged(std::uint64_t seed, int source, int target) {
 // One whole operation of ragged sizes on a channel. Collective: all ranks give the same seed.
 template <class C>
 void exchange_ragged(C& comm, int channel, std::uint64_t seed) {
-  Exchange const part{seed, comm.rank(), comm.size(),
+  CheckedTransfer const part{seed, comm.rank(), comm.size(),
                       [&](int source, int target) { return ragged(seed, source, target); }};
   exchange(comm, channel, part);
 }

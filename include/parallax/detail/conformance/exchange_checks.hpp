@@ -54,7 +54,7 @@ struct NothingAtAll {
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     for (std::uint64_t i = 0; i < 5; ++i)
-      exchange(comm, 0, Exchange{mix(seed, i), comm.rank(), comm.size(), [](int, int) { return std::size_t{0}; }});
+      exchange(comm, 0, CheckedTransfer{mix(seed, i), comm.rank(), comm.size(), [](int, int) { return std::size_t{0}; }});
     // One with blocks must not be taken for one of those without.
     exchange_ragged(comm, 0, seed);
     std::vector<parallax::ByteRange> const none(static_cast<std::size_t>(comm.size()));
@@ -69,11 +69,11 @@ struct OnePairOrOnlyOneself {
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     exchange(comm, 0,
-             Exchange{seed, comm.rank(), comm.size(), [](int s, int t) { return s == t ? std::size_t{777} : 0; }});
+             CheckedTransfer{seed, comm.rank(), comm.size(), [](int s, int t) { return s == t ? std::size_t{777} : 0; }});
     for (int source = 0; source < comm.size(); ++source) {
       int const target = (source + 1) % comm.size();
       auto const bytes = [&](int s, int t) { return s == source && t == target ? std::size_t{333} : 0; };
-      exchange(comm, 0, Exchange{mix(seed, static_cast<std::uint64_t>(source)), comm.rank(), comm.size(), bytes});
+      exchange(comm, 0, CheckedTransfer{mix(seed, static_cast<std::uint64_t>(source)), comm.rank(), comm.size(), bytes});
     }
   }
 };
@@ -114,7 +114,7 @@ struct ManyInARow {
     Dice dice{mix(seed, static_cast<std::uint64_t>(comm.rank()))};
     for (std::uint64_t i = 0; i < 300; ++i) {
       if (dice.below(50) == 0) std::this_thread::sleep_for(std::chrono::microseconds{dice.below(500)});
-      exchange(comm, 2, Exchange{mix(seed, i), comm.rank(), comm.size(), [](int, int) { return std::size_t{16}; }});
+      exchange(comm, 2, CheckedTransfer{mix(seed, i), comm.rank(), comm.size(), [](int, int) { return std::size_t{16}; }});
     }
   }
 };
@@ -126,7 +126,7 @@ struct ChannelsAreIndependent {
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     for (std::uint64_t round = 0; round < 10; ++round) {
-      std::deque<Exchange> parts;
+      std::deque<CheckedTransfer> parts;
       for (int channel = 0; channel < parallax::channels; ++channel) {
         // Odd channels carry ragged blocks, the others equal ones.
         std::uint64_t const own = mix(seed, round, channel);
@@ -163,9 +163,9 @@ struct ALateRankIsNamed {
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     for (int late = 0; late < comm.size() && comm.size() > 1; ++late) {
-      Exchange const part{mix(seed, static_cast<std::uint64_t>(late)), comm.rank(), comm.size(),
+      CheckedTransfer const part{mix(seed, static_cast<std::uint64_t>(late)), comm.rank(), comm.size(),
                           [](int, int) { return std::size_t{100}; }};
-      Exchange const go{seed, comm.rank(), comm.size(), [&](int, int t) { return t == late ? std::size_t{1} : 0; }};
+      CheckedTransfer const go{seed, comm.rank(), comm.size(), [&](int, int t) { return t == late ? std::size_t{1} : 0; }};
       // By `go` the others tell the late rank, on another channel, that they have named it.
       if (comm.rank() == late) {
         exchange(comm, 1, go);
@@ -195,7 +195,7 @@ struct BigBlocks {
     // Some MiB for all blocks together, however many ranks there are.
     std::size_t const most = std::max<std::size_t>(10000, (std::size_t{4} << 20) / (ranks * ranks));
     auto const bytes = [&](int source, int target) { return most - ragged(seed, source, target); };
-    exchange(comm, 0, Exchange{seed, comm.rank(), comm.size(), bytes});
+    exchange(comm, 0, CheckedTransfer{seed, comm.rank(), comm.size(), bytes});
   }
 };
 
@@ -205,7 +205,7 @@ struct RequestsMove {
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     auto const bytes = [](int, int) { return std::size_t{40}; };
-    Exchange const first{seed, comm.rank(), comm.size(), bytes}, second{mix(seed), comm.rank(), comm.size(), bytes};
+    CheckedTransfer const first{seed, comm.rank(), comm.size(), bytes}, second{mix(seed), comm.rank(), comm.size(), bytes};
     auto one = comm.ialltoallv(0, first.transfer());
     // A request can be moved before it is complete.
     auto moved = std::move(one);
@@ -225,9 +225,9 @@ struct ABusyChannelIsMisuse {
   void operator()(C& comm, std::uint64_t seed) const {
     if (comm.size() == 1) return;
     auto const all = [](int, int) { return std::size_t{24}; };
-    Exchange const part{seed, comm.rank(), comm.size(), all}, next{mix(seed), comm.rank(), comm.size(), all};
+    CheckedTransfer const part{seed, comm.rank(), comm.size(), all}, next{mix(seed), comm.rank(), comm.size(), all};
     // By `go` the others learn that rank 0 was refused: before that they do not post.
-    Exchange const go{seed, comm.rank(), comm.size(), [](int s, int) { return s == 0 ? std::size_t{1} : 0; }};
+    CheckedTransfer const go{seed, comm.rank(), comm.size(), [](int s, int) { return s == 0 ? std::size_t{1} : 0; }};
     if (comm.rank() != 0) exchange(comm, 1, go);
     auto request = comm.ialltoallv(0, part.transfer());
     if (comm.rank() == 0) {
@@ -301,7 +301,7 @@ struct LentMemoryIsReached {
 
  private:
   // What a rank tells the others of its loan: where it is, and its number.
-  struct Lent {
+  struct LoanNotice {
     parallax::Place place;
     std::uint64_t number;
   };
@@ -317,9 +317,9 @@ struct LentMemoryIsReached {
     if (comm.size() > 1 && !comm.place_of(memory).id)
       memory = reinterpret_cast<std::uint64_t*>(comm.window(0, (first + words) * sizeof(std::uint64_t))) + first;
     std::fill_n(memory, words, seed);
-    Lent const mine{comm.place_of(memory), comm.lend(0)};
+    LoanNotice const mine{comm.place_of(memory), comm.lend(0)};
     require(comm.size() == 1 || mine.place.id != 0, "a window cannot be reached");
-    std::vector<Lent> all(ranks);
+    std::vector<LoanNotice> all(ranks);
     std::vector<parallax::ByteRange> const to(ranks, {0, sizeof mine});
     std::vector<parallax::ByteRange> from(ranks);
     for (std::size_t r = 0; r < ranks; ++r) from[r] = {r * sizeof mine, sizeof mine};
@@ -338,7 +338,7 @@ struct LentMemoryIsReached {
         comm.release(0, static_cast<int>(peer));
       }
       // A barrier: nobody begins the next turn before all have ended this one.
-      exchange(comm, 0, Exchange{mix(seed, turn), comm.rank(), comm.size(), [](int, int) { return std::size_t{1}; }});
+      exchange(comm, 0, CheckedTransfer{mix(seed, turn), comm.rank(), comm.size(), [](int, int) { return std::size_t{1}; }});
     }
     comm.reclaim(0);
     for (std::size_t k = 0; k < words; ++k)

@@ -47,11 +47,11 @@ struct DifferentSizesAreAMismatch {
   void operator()(C& comm, std::uint64_t seed) const {
     if (comm.size() == 1) return;
     int const source = 0, target = comm.size() - 1;
-    Exchange const part{seed, comm.rank(), comm.size(), [&](int s, int t) {
-                          return s != source || t != target ? std::size_t{10} : comm.rank() == source ? sent : expected;
-                        }};
+    CheckedTransfer const part{seed, comm.rank(), comm.size(), [&](int s, int t) {
+                                 return s != source || t != target ? std::size_t{10} : comm.rank() == source ? sent : expected;
+                               }};
     // Who is not concerned waits on another channel until it is told.
-    Exchange const never{seed, comm.rank(), comm.size(), [](int, int) { return std::size_t{1}; }};
+    CheckedTransfer const never{seed, comm.rank(), comm.size(), [](int, int) { return std::size_t{1}; }};
     auto const error = error_of(comm.rank(), [&] {
       exchange(comm, 0, part);
       exchange(comm, 1, never);
@@ -74,10 +74,10 @@ struct ABlockOfNothingIsNotConfused {
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     int const source = 0, target = comm.size() - 1;
-    Exchange const part{seed, comm.rank(), comm.size(), [&](int s, int t) {
-                          return s != source || t != target ? std::size_t{0} : comm.rank() == source ? sent : expected;
-                        }};
-    Exchange const next{mix(seed), comm.rank(), comm.size(), [&](int, int) { return std::max(sent, expected); }};
+    CheckedTransfer const part{seed, comm.rank(), comm.size(), [&](int s, int t) {
+                                 return s != source || t != target ? std::size_t{0} : comm.rank() == source ? sent : expected;
+                               }};
+    CheckedTransfer const next{mix(seed), comm.rank(), comm.size(), [&](int, int) { return std::max(sent, expected); }};
     require_numbered_blocks([&] {
       exchange(comm, 0, part);
       exchange(comm, 0, next);
@@ -95,7 +95,7 @@ struct AnAbortWakesAll {
   void operator()(C& comm, std::uint64_t seed) const {
     parallax::Error const reason{parallax::Errc::user_exception, aborter, "step", "words", "the reason"};
     auto const bytes = [](int, int) { return std::size_t{32}; };
-    Exchange const part{seed, comm.rank(), comm.size(), bytes}, other{mix(seed), comm.rank(), comm.size(), bytes};
+    CheckedTransfer const part{seed, comm.rank(), comm.size(), bytes}, other{mix(seed), comm.rank(), comm.size(), bytes};
     if (comm.rank() == aborter) {
       // By then the others wait.
       std::this_thread::sleep_for(std::chrono::milliseconds{5});
@@ -120,7 +120,7 @@ struct ARankThatStaysAwayIsNamed {
   // On each rank: demands such a timeout, and not much later than the deadline.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
-    Exchange const part{seed, comm.rank(), comm.size(), [](int, int) { return std::size_t{32}; }};
+    CheckedTransfer const part{seed, comm.rank(), comm.size(), [](int, int) { return std::size_t{32}; }};
     if (comm.rank() == missing) std::this_thread::sleep_for(3 * std::chrono::nanoseconds{comm.deadline()});
     auto const begin = std::chrono::steady_clock::now();
     auto const error = error_of(comm.rank(), [&] { exchange(comm, 0, part); });
@@ -144,7 +144,7 @@ struct AbandonedMemoryIsLeftAlone {
     try {
       for (std::uint64_t i = 0; i < 4; ++i) {
         // Each operation has memory of its own, which goes with an error.
-        auto const part = std::make_unique<Exchange>(mix(seed, i), comm.rank(), comm.size(), bytes);
+        auto const part = std::make_unique<CheckedTransfer>(mix(seed, i), comm.rank(), comm.size(), bytes);
         auto request = comm.ialltoallv(0, part->transfer());
         // So that the culprit leaves at different moments of an operation.
         for (std::size_t polls = dice.below(30); polls > 0; --polls) request.test();

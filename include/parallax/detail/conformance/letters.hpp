@@ -121,7 +121,7 @@ void until(std::string const& what, Done const& done, std::chrono::nanoseconds l
 // A barrier: one exchange of a byte from each rank to each. Collective.
 template <class C>
 void meet(C& comm, std::uint64_t seed) {
-  exchange(comm, 0, Exchange{seed, comm.rank(), comm.size(), [](int, int) { return std::size_t{1}; }});
+  exchange(comm, 0, CheckedTransfer{seed, comm.rank(), comm.size(), [](int, int) { return std::size_t{1}; }});
 }
 // Checks that the mailbox is empty once all ranks are here: nothing is left, nor comes. Collective, at the end of a check.
 template <class C>

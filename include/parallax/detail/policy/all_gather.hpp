@@ -42,7 +42,7 @@ class GatherPush : public RowJourney<Index, T, Space> {
 
   // Local, after `begin`: the first leg is the gathering, or, on two levels, the climb to it.
   void prepare() {
-    leg_ = flat() ? Leg::gather : Leg::climb;
+    leg_ = flat() ? GatherStage::gather : GatherStage::climb;
     gather_leg_.expected.assign(plan_->hops.front().sources.size(), 0);
   }
   // On a flat topology every rank hears how many rows it is going to get from each.
@@ -63,14 +63,14 @@ class GatherPush : public RowJourney<Index, T, Space> {
   bool next(Mails<C>& mail) {
     if (finished_) return false;
     switch (leg_) {
-      case Leg::climb:
+      case GatherStage::climb:
         keys_leg_.open(mail, *plan_, 0);
         rows_leg_.open(mail, *plan_, 0, this->width(), counted_);
         break;
-      case Leg::gather_sizes:
-      case Leg::spread_sizes: gather_leg_.open_sizes(mail.of(), true, takers(), givers()); break;
-      case Leg::gather:
-      case Leg::spread: gather_leg_.open(mail, gives(), takers(), givers(), this->width(), counted_); break;
+      case GatherStage::gather_sizes:
+      case GatherStage::spread_sizes: gather_leg_.open_sizes(mail.of(), true, takers(), givers()); break;
+      case GatherStage::gather:
+      case GatherStage::spread: gather_leg_.open(mail, gives(), takers(), givers(), this->width(), counted_); break;
     }
     return true;
   }
@@ -78,13 +78,13 @@ class GatherPush : public RowJourney<Index, T, Space> {
   // to many ranks are written once.
   void write(Mails<C>& mail) {
     switch (leg_) {
-      case Leg::climb:
+      case GatherStage::climb:
         keys_leg_.write(mail, this->ops(), *plan_, 0);
         rows_leg_.write(mail, this->ops(), *plan_, 0, own_, arrived_, counted_);
         break;
-      case Leg::gather_sizes:
-      case Leg::spread_sizes: gather_leg_.write_size(mail.of(), gives()); break;
-      case Leg::gather: {
+      case GatherStage::gather_sizes:
+      case GatherStage::spread_sizes: gather_leg_.write_size(mail.of(), gives()); break;
+      case GatherStage::gather: {
         auto const rows = [&](T* out) { write_level(this->ops(), *plan_, level(), own_, arrived_, 0, gives(), out); };
         auto const counts = [&](std::uint32_t* out) {
           write_level_counts(this->ops(), *plan_, level(), arrived_, 0, gives(), out);
@@ -93,7 +93,7 @@ class GatherPush : public RowJourney<Index, T, Space> {
         gather_leg_.write(mail, {keys, rows, counts}, counted_);
         break;
       }
-      case Leg::spread: {
+      case GatherStage::spread: {
         auto const& merged = this->reduced_;
         auto const rows = [&](T* out) { this->ops().copy_bytes(out, merged.rows, gives() * this->row_bytes()); };
         auto const counts = [&](std::uint32_t* out) {
@@ -107,29 +107,29 @@ class GatherPush : public RowJourney<Index, T, Space> {
   // Takes what came in, and says which leg is next. On two levels a slot merges what it has gathered here, to spread it.
   void read(Mails<C>& mail) {
     switch (leg_) {
-      case Leg::climb:
+      case GatherStage::climb:
         rows_leg_.read(mail, *plan_, 0, arrived_, counted_);
         keys_leg_.read(mail, this->ops(), *plan_, 0, rows_);
-        leg_ = Leg::gather_sizes;
+        leg_ = GatherStage::gather_sizes;
         break;
-      case Leg::gather_sizes:
+      case GatherStage::gather_sizes:
         gather_leg_.read_sizes(mail.of(), givers());
-        leg_ = Leg::gather;
+        leg_ = GatherStage::gather;
         break;
-      case Leg::gather:
+      case GatherStage::gather:
         gather_leg_.read(mail, givers(), arrived_, counted_);
         if (flat()) {
           finished_ = true;
           break;
         }
         merge();
-        leg_ = Leg::spread_sizes;
+        leg_ = GatherStage::spread_sizes;
         break;
-      case Leg::spread_sizes:
+      case GatherStage::spread_sizes:
         gather_leg_.read_sizes(mail.of(), givers());
-        leg_ = Leg::spread;
+        leg_ = GatherStage::spread;
         break;
-      case Leg::spread:
+      case GatherStage::spread:
         gather_leg_.read(mail, givers(), arrived_, counted_);
         finished_ = true;
         break;
@@ -140,16 +140,16 @@ class GatherPush : public RowJourney<Index, T, Space> {
   // device it is grouped, too, for there keys are those of groups.
   void reduce() {
     if constexpr (Space::host_readable)
-      if (leg_ == Leg::spread) return this->keep(gather_leg_.arrived_keys());  // slots ascend, so their keys do
+      if (leg_ == GatherStage::spread) return this->keep(gather_leg_.arrived_keys());  // slots ascend, so their keys do
     merge();
   }
 
  private:
   // The leg at hand. Sizes go before what they are of; on a flat topology the agreement has them.
-  enum class Leg : unsigned char { climb, gather_sizes, gather, spread_sizes, spread };
+  enum class GatherStage : unsigned char { climb, gather_sizes, gather, spread_sizes, spread };
 
   bool flat() const { return plan_->hops.size() == 1; }
-  bool spreading() const { return leg_ == Leg::spread_sizes || leg_ == Leg::spread; }
+  bool spreading() const { return leg_ == GatherStage::spread_sizes || leg_ == GatherStage::spread; }
   std::size_t level() const { return plan_->hops.size() - 1; }  // what climbed so far
   // How many rows this rank gives in the gathering, or in the spreading.
   std::size_t gives() const { return spreading() ? this->reduced_.keys.size() : plan_->level(level()).size(); }
@@ -169,7 +169,7 @@ class GatherPush : public RowJourney<Index, T, Space> {
     this->sum_up();
   }
 
-  Leg leg_ = Leg::gather;
+  GatherStage leg_ = GatherStage::gather;
   KeysLeg<C, RowPlan<Index, Space>> keys_leg_;
   RowsLeg<C, Index, T, Space, W> rows_leg_;
   GatherLeg<C, Index, T, Space, W> gather_leg_;

@@ -122,7 +122,7 @@ struct FetchSlot final
   void gather(std::span<Index const> keys, void* out) const override {
     state->gather(keys, static_cast<typename Journey::Gathered*>(out));
   }
-  typename FetchSlot::Lent lent() const override {
+  typename FetchSlot::LentTable lent() const override {
     auto const where = state->lent();
     return {where.rows, where.directory};
   }

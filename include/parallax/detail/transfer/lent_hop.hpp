@@ -123,27 +123,27 @@ class LentHop {
   void sum(Lane<C>& lane, Hop const& hop, std::size_t j);
 
   // A run of elements: where it lies in the own part, in the whole, and in a window.
-  struct Run {
+  struct Extent {
     std::size_t in_part, in_whole, in_window, count;
   };
   // Where a peer's addend lies, and where its sum goes: in the window where it stages.
-  T const* addend(Peer const& p, Run const& run) const {
+  T const* addend(Peer const& p, Extent const& run) const {
     return p.stages_input ? static_cast<T const*>(p.window) + run.in_window : static_cast<T const*>(p.input) + run.in_whole;
   }
-  T* target(Peer const& p, Run const& run) const {
+  T* target(Peer const& p, Extent const& run) const {
     return p.stages_whole ? static_cast<T*>(p.window) + run.in_window : static_cast<T*>(p.whole) + run.in_whole;
   }
   // One run of all peers, in the order of sums.
-  void sum_run(Run const& run);
+  void sum_run(Extent const& run);
   // In one pass over memory.
-  void sum_pair(T* own, Run const& run) {
+  void sum_pair(T* own, Extent const& run) {
     Peer const &p = peers()[0], &q = peers()[1];
     if (!work_.whole) return add(own, own, addend(p, run), addend(q, run), run.count);
     add(target(p, run), target(q, run), addend(p, run), addend(q, run), run.count);
     if (own) copy(own, work_.whole + run.in_whole, run.count);
   }
   // Writes sums to all who want them.
-  void spread(T const* sums, Run const& run) {
+  void spread(T const* sums, Extent const& run) {
     for (Peer const& p : Slice<Peer const>{peers()}) copy(target(p, run), sums, run.count);
   }
   // Both results may be where an addend lies.
@@ -398,7 +398,7 @@ void LentHop<T, C>::sum(Lane<C>& lane, Hop const& hop, std::size_t j) {
 }
 
 template <class T, Communicator C>
-void LentHop<T, C>::sum_run(Run const& run) {
+void LentHop<T, C>::sum_run(Extent const& run) {
   T* const own = work_.own ? work_.own + run.in_part : nullptr;
   if (!work_.input) return spread(own, run);
   if (peers().size() == 2) return sum_pair(own, run);

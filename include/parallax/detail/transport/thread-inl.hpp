@@ -6,11 +6,11 @@
 namespace parallax::inline v0_2 {
 
 PARALLAX_INLINE ThreadCommunicator::ThreadCommunicator(std::shared_ptr<ThreadGroup> group, int rank)
-    : lanes_{std::make_unique<std::array<Lane, channels>>()}, group_{std::move(group)}, rank_{rank} {
+    : states_{std::make_unique<std::array<ChannelState, channels>>()}, group_{std::move(group)}, rank_{rank} {
   if (rank < 0 || rank >= group_->size())
     throw Error{Errc::invalid_argument, rank, "ThreadCommunicator", "",
                 "the group has " + std::to_string(group_->size()) + " ranks"};
-  for (Lane& lane : *lanes_) lane.peers.resize(static_cast<std::size_t>(group_->size()));
+  for (ChannelState& state : *states_) state.peers.resize(static_cast<std::size_t>(group_->size()));
 }
 PARALLAX_INLINE ThreadCommunicator::ThreadCommunicator(ThreadCommunicator&&) noexcept = default;
 PARALLAX_INLINE ThreadCommunicator& ThreadCommunicator::operator=(ThreadCommunicator&&) noexcept = default;
@@ -94,93 +94,93 @@ PARALLAX_INLINE Error ThreadCommunicator::disagreement(int source, std::string c
           "rank " + std::to_string(source) + " " + what + " rank " + std::to_string(rank_)};
 }
 
-PARALLAX_INLINE void ThreadCommunicator::fill_boxes(int channel, Lane& lane) {
-  for (int target = 0; target < size() && lane.unposted > 0; ++target) {
-    Box& box = group_->box(channel, rank_, target, lane.number);
-    bool& posted = lane.peers[static_cast<std::size_t>(target)].posted;
-    if (posted || !sends_to(lane, target) || !box.free()) continue;
-    ByteRange const& block = lane.transfer.to[static_cast<std::size_t>(target)];
-    box.data = lane.transfer.send + block.offset;
+PARALLAX_INLINE void ThreadCommunicator::fill_boxes(int channel, ChannelState& state) {
+  for (int target = 0; target < size() && state.unposted > 0; ++target) {
+    Box& box = group_->box(channel, rank_, target, state.number);
+    bool& posted = state.peers[static_cast<std::size_t>(target)].posted;
+    if (posted || !sends_to(state, target) || !box.free()) continue;
+    ByteRange const& block = state.transfer.to[static_cast<std::size_t>(target)];
+    box.data = state.transfer.send + block.offset;
     box.bytes = block.bytes;
     if (block.bytes <= sizeof box.inside) box.data = static_cast<std::byte*>(std::memcpy(box.inside, box.data, block.bytes));
-    box.stamp.store(stamp(lane.number, Mark::posted), std::memory_order_release);
+    box.stamp.store(stamp(state.number, Mark::posted), std::memory_order_release);
     posted = true;
-    --lane.unposted;
+    --state.unposted;
   }
 }
 
-PARALLAX_INLINE void ThreadCommunicator::receive(int channel, Lane& lane, int source) {
-  Box& box = group_->box(channel, source, rank_, lane.number);
-  bool const here = box.stamp.load(std::memory_order_acquire) == stamp(lane.number, Mark::posted);
-  std::uint64_t const other = group_->box(channel, source, rank_, lane.number + 1).stamp.load(std::memory_order_relaxed);
-  if (!here || left_behind(other, lane)) return check_box(channel, lane, source);
-  if (!copy(channel, lane, source)) return;
-  lane.peers[static_cast<std::size_t>(source)].arrived = true;
-  --lane.missing;
+PARALLAX_INLINE void ThreadCommunicator::receive(int channel, ChannelState& state, int source) {
+  Box& box = group_->box(channel, source, rank_, state.number);
+  bool const here = box.stamp.load(std::memory_order_acquire) == stamp(state.number, Mark::posted);
+  std::uint64_t const other = group_->box(channel, source, rank_, state.number + 1).stamp.load(std::memory_order_relaxed);
+  if (!here || left_behind(other, state)) return check_box(channel, state, source);
+  if (!copy(channel, state, source)) return;
+  state.peers[static_cast<std::size_t>(source)].arrived = true;
+  --state.missing;
 }
 
-PARALLAX_INLINE void ThreadCommunicator::check_box(int channel, Lane const& lane, int source) {
+PARALLAX_INLINE void ThreadCommunicator::check_box(int channel, ChannelState const& state, int source) {
   auto const seen = [&](std::uint64_t number) {
     return group_->box(channel, source, rank_, number).stamp.load(std::memory_order_acquire);
   };
   // The other box first: whoever is further on has posted this operation's block before, if there is one.
-  std::uint64_t const other = seen(lane.number + 1), own = seen(lane.number);
-  if (left_behind(own, lane) || left_behind(other, lane))
+  std::uint64_t const other = seen(state.number + 1), own = seen(state.number);
+  if (left_behind(own, state) || left_behind(other, state))
     throw disagreement(source, "has sent bytes before that were not expected by");
-  if (own / 4 != lane.number && std::max(own, other) / 4 > lane.number)
+  if (own / 4 != state.number && std::max(own, other) / 4 > state.number)
     throw disagreement(source, "sent nothing in this operation to");
 }
 
-PARALLAX_INLINE bool ThreadCommunicator::copy(int channel, Lane& lane, int source) {
-  Box& box = group_->box(channel, source, rank_, lane.number);
-  ByteRange const expected = lane.transfer.from[static_cast<std::size_t>(source)];
-  std::uint64_t seen = stamp(lane.number, Mark::posted);
-  if (!box.stamp.compare_exchange_strong(seen, stamp(lane.number, Mark::reading), std::memory_order_acquire)) return false;
+PARALLAX_INLINE bool ThreadCommunicator::copy(int channel, ChannelState& state, int source) {
+  Box& box = group_->box(channel, source, rank_, state.number);
+  ByteRange const expected = state.transfer.from[static_cast<std::size_t>(source)];
+  std::uint64_t seen = stamp(state.number, Mark::posted);
+  if (!box.stamp.compare_exchange_strong(seen, stamp(state.number, Mark::reading), std::memory_order_acquire)) return false;
   std::size_t const bytes = box.bytes;
-  if (bytes == expected.bytes) std::memcpy(lane.transfer.receive + expected.offset, box.data, bytes);
-  box.stamp.store(stamp(lane.number, Mark::taken), std::memory_order_release);
+  if (bytes == expected.bytes) std::memcpy(state.transfer.receive + expected.offset, box.data, bytes);
+  box.stamp.store(stamp(state.number, Mark::taken), std::memory_order_release);
   if (bytes == expected.bytes) return true;
   throw disagreement(source,
                      "sent " + std::to_string(bytes) + " bytes where " + std::to_string(expected.bytes) + " were expected by");
 }
 
-PARALLAX_INLINE void ThreadCommunicator::receive(int channel, Lane& lane) {
-  if (lane.unposted > 0) fill_boxes(channel, lane);
-  for (int k = 1; k < size() && lane.missing > 0; ++k) {
+PARALLAX_INLINE void ThreadCommunicator::receive(int channel, ChannelState& state) {
+  if (state.unposted > 0) fill_boxes(channel, state);
+  for (int k = 1; k < size() && state.missing > 0; ++k) {
     int const source = (rank_ + k) % size();
-    if (!lane.peers[static_cast<std::size_t>(source)].arrived) receive(channel, lane, source);
+    if (!state.peers[static_cast<std::size_t>(source)].arrived) receive(channel, state, source);
   }
 }
 
 PARALLAX_INLINE bool ThreadCommunicator::progress(int channel) {
-  Lane& lane = (*lanes_)[static_cast<std::size_t>(channel)];
-  if (!lane.busy) return true;
-  receive(channel, lane);
-  bool complete = lane.missing == 0;
-  for (int target = 0; target < size() && complete; ++target) complete = !untaken(channel, lane, target);
+  ChannelState& state = (*states_)[static_cast<std::size_t>(channel)];
+  if (!state.busy) return true;
+  receive(channel, state);
+  bool complete = state.missing == 0;
+  for (int target = 0; target < size() && complete; ++target) complete = !untaken(channel, state, target);
   bool const aborted = group_->aborted();
   if (complete && !(aborted && group_->given_up(channel))) {
-    lane.busy = false;
+    state.busy = false;
     --in_flight_;
     return true;
   }
   for (int other = 0; other < channels && in_flight_ > 1; ++other)
-    if (Lane& lagging = (*lanes_)[static_cast<std::size_t>(other)]; lagging.busy) receive(other, lagging);
+    if (ChannelState& lagging = (*states_)[static_cast<std::size_t>(other)]; lagging.busy) receive(other, lagging);
   if (aborted && !hopes()) group_->refuse();
   return false;
 }
 
 // Looks once more for the blocks of a rank gone: all of them are there.
 PARALLAX_INLINE bool ThreadCommunicator::hopes() {
-  auto const needs = [&](int channel, Lane& lane, int rank) {
-    receive(channel, lane);
-    return !lane.peers[static_cast<std::size_t>(rank)].arrived || untaken(channel, lane, rank);
+  auto const needs = [&](int channel, ChannelState& state, int rank) {
+    receive(channel, state);
+    return !state.peers[static_cast<std::size_t>(rank)].arrived || untaken(channel, state, rank);
   };
   auto const may_be_completed = [&](int channel) {
-    Lane& lane = (*lanes_)[static_cast<std::size_t>(channel)];
-    for (int rank = 0; rank < size() && lane.busy; ++rank)
-      if (group_->gone(rank) && needs(channel, lane, rank)) return false;
-    return lane.busy && !group_->given_up(channel);
+    ChannelState& state = (*states_)[static_cast<std::size_t>(channel)];
+    for (int rank = 0; rank < size() && state.busy; ++rank)
+      if (group_->gone(rank) && needs(channel, state, rank)) return false;
+    return state.busy && !group_->given_up(channel);
   };
   if (group_->gone(rank_) || !group_->lingers()) return false;
   int channel = 0;
@@ -190,31 +190,31 @@ PARALLAX_INLINE bool ThreadCommunicator::hopes() {
 
 PARALLAX_INLINE std::uint64_t ThreadCommunicator::in_flight() const {
   std::uint64_t bits = std::uint64_t{awaits_turns_} << ThreadGroup::turns;
-  for (std::size_t channel = 0; channel < channels; ++channel) bits |= std::uint64_t{(*lanes_)[channel].busy} << channel;
+  for (std::size_t channel = 0; channel < channels; ++channel) bits |= std::uint64_t{(*states_)[channel].busy} << channel;
   return bits;
 }
 
 PARALLAX_INLINE int ThreadCommunicator::waiting_for(int channel) const {
-  Lane const& lane = (*lanes_)[static_cast<std::size_t>(channel)];
-  if (!lane.busy) return -1;
+  ChannelState const& state = (*states_)[static_cast<std::size_t>(channel)];
+  if (!state.busy) return -1;
   for (int k = 1; k < size(); ++k)
-    if (int const rank = (rank_ + k) % size(); !lane.peers[static_cast<std::size_t>(rank)].arrived) return rank;
+    if (int const rank = (rank_ + k) % size(); !state.peers[static_cast<std::size_t>(rank)].arrived) return rank;
   for (int k = 1; k < size(); ++k)
-    if (int const rank = (rank_ + k) % size(); untaken(channel, lane, rank)) return rank;
+    if (int const rank = (rank_ + k) % size(); untaken(channel, state, rank)) return rank;
   return -1;
 }
 
 PARALLAX_INLINE void ThreadCommunicator::withdraw(int channel) {
-  Lane& lane = (*lanes_)[static_cast<std::size_t>(channel)];
-  if (!lane.busy || group_->birth_.in_child()) return;
+  ChannelState& state = (*states_)[static_cast<std::size_t>(channel)];
+  if (!state.busy || group_->birth_.in_child()) return;
   for (int target = 0; target < size(); ++target) {
-    if (!lane.peers[static_cast<std::size_t>(target)].posted) continue;
-    Box& box = group_->box(channel, rank_, target, lane.number);
-    std::uint64_t expected = stamp(lane.number, Mark::posted);
-    if (box.stamp.compare_exchange_strong(expected, stamp(lane.number, Mark::taken), std::memory_order_acq_rel)) continue;
-    while (box.stamp.load(std::memory_order_acquire) != stamp(lane.number, Mark::taken)) detail::rest();
+    if (!state.peers[static_cast<std::size_t>(target)].posted) continue;
+    Box& box = group_->box(channel, rank_, target, state.number);
+    std::uint64_t expected = stamp(state.number, Mark::posted);
+    if (box.stamp.compare_exchange_strong(expected, stamp(state.number, Mark::taken), std::memory_order_acq_rel)) continue;
+    while (box.stamp.load(std::memory_order_acquire) != stamp(state.number, Mark::taken)) detail::rest();
   }
-  lane.busy = false;
+  state.busy = false;
   --in_flight_;
 }
 
@@ -223,24 +223,24 @@ PARALLAX_INLINE ThreadCommunicator::Request ThreadCommunicator::ialltoallv(int c
   if (in_flight_ == 0) group_->check();
   check_channel(rank_, "ialltoallv", channel);
   check_lists(rank_, size(), "ialltoallv", transfer);
-  Lane& lane = (*lanes_)[static_cast<std::size_t>(channel)];
-  if (lane.busy) throw busy_channel(rank_, "ialltoallv", channel);
+  ChannelState& state = (*states_)[static_cast<std::size_t>(channel)];
+  if (state.busy) throw busy_channel(rank_, "ialltoallv", channel);
   ByteRange const out = transfer.to[static_cast<std::size_t>(rank_)], in = transfer.from[static_cast<std::size_t>(rank_)];
   if (out.bytes != in.bytes) throw disagreement(rank_, "sends to itself another size than it expects:");
-  lane.transfer = transfer;
-  lane.number += 1;
-  lane.busy = true;
+  state.transfer = transfer;
+  state.number += 1;
+  state.busy = true;
   ++in_flight_;
-  lane.missing = lane.unposted = 0;
+  state.missing = state.unposted = 0;
   for (int other = 0; other < size(); ++other) {
     auto const place = static_cast<std::size_t>(other);
     bool const expected = other != rank_ && transfer.from[place].bytes > 0;
-    lane.peers[place] = {!expected, false};
-    lane.missing += expected;
-    lane.unposted += sends_to(lane, other);
+    state.peers[place] = {!expected, false};
+    state.missing += expected;
+    state.unposted += sends_to(state, other);
   }
   if (out.bytes) std::memmove(transfer.receive + in.offset, transfer.send + out.offset, out.bytes);
-  fill_boxes(channel, lane);
+  fill_boxes(channel, state);
   return {this, channel};
 }
 

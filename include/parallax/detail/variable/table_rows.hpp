@@ -157,14 +157,14 @@ class TableRows {
   }
 
   // What a rank tells those who share memory with it, so that they read rows themselves; of memory of the host.
-  struct Lent {
+  struct SharedRows {
     // Row 0.
     T const* rows;
     // From keys to rows.
     Directory<Index> directory;
   };
   // For ranks that can read this one's memory; the rows that they read are touched first.
-  Lent lent() const { return {table_.data, directory_}; }
+  SharedRows lent() const { return {table_.data, directory_}; }
 
   // Calls f(i, row) with the row of keys[i], up to date, for each key once: f may change it.
   template <class F>

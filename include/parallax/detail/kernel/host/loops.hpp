@@ -159,11 +159,11 @@ class LentSums {
   // Row k of out, of `width` elements, = the sum of the rows at positions order[offsets[k]] … order[offsets[k + 1] - 1], of which
   // there is at least one. Where a row lies is found out some rows before it is read.
   void write(std::span<std::uint32_t const> offsets, std::int64_t width, T* __restrict out) const {
-    Run runs[rows_ahead];
+    LentRow runs[rows_ahead];
     for (std::size_t i = 0; i < std::min(rows_ahead, order_.size()); ++i) runs[i] = run_ahead(i, width);
     for (std::size_t k = 0, i = 0; k + 1 < offsets.size(); ++k, out += width)
       for (bool adds = false; i < offsets[k + 1]; ++i, adds = true) {
-        Run const run = runs[i % rows_ahead];
+        LentRow const run = runs[i % rows_ahead];
         if (i + rows_ahead < order_.size()) runs[i % rows_ahead] = run_ahead(i + rows_ahead, width);
         if (run.end - run.begin > 1) sum(run, width, out, adds);
         else if (adds) add_elements(out, run.first, width);
@@ -173,20 +173,20 @@ class LentSums {
 
  private:
   // One lent row. `begin` and `end` bound what it is the sum of, in the rank's order; `first` is the first of these rows.
-  struct Run {
+  struct LentRow {
     LentRows<T> const* rank;
     T const* first;
     std::size_t begin, end;
   };
   // The lent row at entry i of the owner's order, which is going to be read. The rank is counted without a branch: which one
   // comes next nobody could predict.
-  Run run_ahead(std::size_t i, std::int64_t width) const {
+  LentRow run_ahead(std::size_t i, std::int64_t width) const {
     std::size_t const position = order_[i];
     std::size_t r = 0;
     for (std::size_t other = 1; other < ranks_.size(); ++other) r += begins_[other] <= position;
     LentRows<T> const& rank = ranks_[r];
     std::size_t const row = position - begins_[r];
-    Run run{&rank, nullptr, row, row + 1};
+    LentRow run{&rank, nullptr, row, row + 1};
     if (rank.order) run.begin = rank.offsets[row], run.end = rank.offsets[row + 1];
     run.first = rank.rows.row(static_cast<std::int64_t>(rank.order ? rank.order[run.begin] : row));
     prefetch_row<Access::read>(run.first, width);
@@ -194,7 +194,7 @@ class LentSums {
   }
   // Puts a lent row that is a sum into `out`, or adds it, a tile of columns after the other. It is formed first, in chunks as
   // `coalesce` forms it: in `out` itself if it is put there, else beside it.
-  [[gnu::noinline]] void sum(Run const& run, std::int64_t width, T* __restrict out, bool adds) const {
+  [[gnu::noinline]] void sum(LentRow const& run, std::int64_t width, T* __restrict out, bool adds) const {
     constexpr std::int64_t tile = 256;
     alignas(cache_line) T partial[tile], later[tile];
     std::span<std::uint32_t const> const order{run.rank->order, run.end};

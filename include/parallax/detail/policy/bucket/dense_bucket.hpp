@@ -43,7 +43,7 @@ class DenseBucket {
                                          T* in_place = nullptr) {
     std::size_t const segment = layout_.add(size, unit);
     if (segment >= segments_.size()) segments_.resize(segment + 1);
-    Segment& s = segments_[segment];
+    SegmentMemory& s = segments_[segment];
     s.gradient = gradient;
     s.in_place = in_place;
     s.parameters = parameters;
@@ -94,7 +94,7 @@ class DenseBucket {
   // The reduced gradient of a segment, run by run: f(first element, values, count). May be changed.
   template <class F>
   void whole(std::size_t segment, F&& f) {
-    Segment const& s = segments_[segment];
+    SegmentMemory const& s = segments_[segment];
     std::size_t const size = layout_.segment(segment).size;
     if (size == 0) return;
     if (!s.in_parts) return f(std::size_t{0}, s.whole, size);
@@ -116,7 +116,7 @@ class DenseBucket {
 
  private:
   // What one update brings, and where this rank's part and the whole lie for as long as the layout stands.
-  struct Segment {
+  struct SegmentMemory {
     T const* gradient = nullptr;
     T *in_place = nullptr, *parameters = nullptr;
     Part own = {};
@@ -210,8 +210,8 @@ class DenseBucket {
   bool running_ = false, holds_sums_ = false, allotted_ = false, owns_in_place_ = false;
   std::size_t at_ = 0;  // the parcel in progress
   DenseLayout layout_;
-  List<Segment> segments_;  // by number; those of a larger step before are behind them
-  List<T*> lent_;           // by parcel: the gradients' own memory, where the sums are to lie in it
+  List<SegmentMemory> segments_;  // by number; those of a larger step before are behind them
+  List<T*> lent_;                 // by parcel: the gradients' own memory, where the sums are to lie in it
   std::optional<Ops> ops_;
   Buffer<T, Space> owned_;  // the own parts of all parcels, unless they lie in the wholes
   Buffer<T, Space> dealt_;  // what is packed by segment, owner after owner
@@ -273,7 +273,7 @@ bool DenseBucket<T, C, Space, W>::gather_sums(Lane<C>& lane) {
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
 bool DenseBucket<T, C, Space, W>::gather_parameters(Lane<C>& lane) {
   return each_parcel([&](std::size_t p) {
-    Segment const& first = segments_[parcels()[p].first];
+    SegmentMemory const& first = segments_[parcels()[p].first];
     if (!exchanges() || (!packed(p) && !first.leads)) return true;
     if (!running_) {
       if (packed(p)) stage_own_parameters(p);
@@ -336,7 +336,7 @@ void DenseBucket<T, C, Space, W>::allot() {
 
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
 void DenseBucket<T, C, Space, W>::place(std::size_t segment) {
-  Segment& s = segments_[segment];
+  SegmentMemory& s = segments_[segment];
   std::size_t const p = layout_.segment(segment).parcel, in_order = layout_.segment(segment).place;
   bool const by_segment = parcels()[p].packing == Packing::by_segment;
   s.own = {};
@@ -355,7 +355,7 @@ void DenseBucket<T, C, Space, W>::place(std::size_t segment) {
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
 void DenseBucket<T, C, Space, W>::stage_gradients(std::size_t p) {
   T* const to = staging(p);
-  Segment const* const segments = segments_.data();
+  SegmentMemory const* const segments = segments_.data();
   auto copies = ops().copies();
   layout_.each_run(parcels()[p], [&, to, segments](std::size_t s, std::size_t begin, std::size_t count, std::size_t place) {
     if (count) copies.add(to + place, segments[s].gradient + begin, count * sizeof(T));
@@ -376,7 +376,7 @@ void DenseBucket<T, C, Space, W>::stage_own_parameters(std::size_t p) {
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
 void DenseBucket<T, C, Space, W>::unstage_parameters(std::size_t p) {
   T const* const from = staging(p);
-  Segment const* const segments = segments_.data();
+  SegmentMemory const* const segments = segments_.data();
   auto copies = ops().copies();
   layout_.each_run(parcels()[p], [&, from, segments](std::size_t s, std::size_t begin, std::size_t count, std::size_t place) {
     if (count && segments[s].leads) copies.add(segments[s].parameters + begin, from + place, count * sizeof(T));

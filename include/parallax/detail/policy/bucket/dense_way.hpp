@@ -72,7 +72,7 @@ class WholeSums {
   // Where the sum is: where the variable's values are.
   using Space = typename State::space;
   // What `own` returns: all elements of the variable.
-  struct Part {
+  struct Whole {
     // The number of the first element, which is 0.
     std::size_t first = 0;
     // In memory of this object, until `open` is called again.
@@ -91,7 +91,7 @@ class WholeSums {
   // Enters no bucket: what travels are the policy's own legs.
   void join(Buckets<C>&, std::span<T const>, State&, T*) {}
   // All elements that `open` has made: whatever the rank, it owns them.
-  Part own() const { return {0, {const_cast<T*>(sums_.data()), sums_.size()}}; }
+  Whole own() const { return {0, {const_cast<T*>(sums_.data()), sums_.size()}}; }
   // True: of a norm each rank adds the squares of a share only.
   bool owns_whole() const { return true; }
   // True: the part that a rank owns is the whole, which may be averaged as it is applied.

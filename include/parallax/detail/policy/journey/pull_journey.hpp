@@ -20,7 +20,7 @@ template <class Index, class T, class E, MemorySpace Space>
 class RowSource {
  public:
   // Where rows lie, for ranks that read them there.
-  struct Lent {
+  struct LentTable {
     // Row 0.
     E const* rows;
     // From keys to rows.
@@ -34,7 +34,7 @@ class RowSource {
   // Writes the rows of `keys`, shown, to `out`, packed, of the type that PullJourney::Gathered says.
   virtual void gather(std::span<Index const> keys, void* out) const = 0;
   // Valid until rows change.
-  virtual Lent lent() const = 0;
+  virtual LentTable lent() const = 0;
 
  protected:
   ~RowSource() = default;
@@ -132,7 +132,7 @@ class PullJourney {
     width_ = static_cast<std::size_t>(width);
     owner_ = owner;
     hop_ = 0;
-    leg_ = Leg::keys;
+    leg_ = PullLoad::keys;
     finished_ = false;
     held_ = held;
   }
@@ -145,39 +145,39 @@ class PullJourney {
   // Declares the next leg: keys on hop 0, then counts and keys on each hop above, then rows on each hop down. False where it has
   // arrived, or is held.
   bool next(Mails<C>& mail) {
-    if (finished_ || (held_ && leg_ == Leg::rows)) return false;
-    if (leg_ == Leg::counts) counts_.open(mail.of(), *plan_, hop_);
-    if (leg_ == Leg::keys) keys_.open(mail, *plan_, hop_);
-    if (leg_ == Leg::rows) open_rows(mail.template of<Space>());
+    if (finished_ || (held_ && leg_ == PullLoad::rows)) return false;
+    if (leg_ == PullLoad::counts) counts_.open(mail.of(), *plan_, hop_);
+    if (leg_ == PullLoad::keys) keys_.open(mail, *plan_, hop_);
+    if (leg_ == PullLoad::rows) open_rows(mail.template of<Space>());
     return true;
   }
 
   // Fills the leg. Before rows an owner brings those that were asked for up to date, and gathers them.
   void write(Mails<C>& mail) {
-    if (leg_ == Leg::counts) counts_.write(mail.of(), *plan_, hop_);
-    if (leg_ == Leg::keys) keys_.write(mail, *ops_, *plan_, hop_);
-    if (leg_ == Leg::rows && hop_ + 1 == plan_->hops.size() && owner_ >= 0) table_->touch(plan_->top().named());
-    if (leg_ == Leg::rows) write_rows(mail.template of<Space>());
+    if (leg_ == PullLoad::counts) counts_.write(mail.of(), *plan_, hop_);
+    if (leg_ == PullLoad::keys) keys_.write(mail, *ops_, *plan_, hop_);
+    if (leg_ == PullLoad::rows && hop_ + 1 == plan_->hops.size() && owner_ >= 0) table_->touch(plan_->top().named());
+    if (leg_ == PullLoad::rows) write_rows(mail.template of<Space>());
   }
 
   // Takes what came in: counts are noted, keys merged and cut for the next hop, rows kept for the hop below. After the last leg
   // the plan's `values` have a row for each of its distinct keys, in their order.
   void read(Mails<C>& mail) {
     switch (leg_) {
-      case Leg::counts:
+      case PullLoad::counts:
         counts_.read(mail.of(), *plan_, hop_);
-        leg_ = Leg::keys;
+        leg_ = PullLoad::keys;
         return;
-      case Leg::keys:
+      case PullLoad::keys:
         keys_.read(mail, *ops_, *plan_, hop_, rows_);
         if (hop_ + 1 == plan_->hops.size()) {
-          leg_ = Leg::rows;
+          leg_ = PullLoad::rows;
         } else {
           plan_->cut(++hop_, *ops_, bases_, rows_);
-          leg_ = Leg::counts;
+          leg_ = PullLoad::counts;
         }
         return;
-      case Leg::rows:
+      case PullLoad::rows:
         rows_slip_.take(mail.template of<Space>(), plan_->hops[hop_].targets, hop_ == 0 ? plan_->values : plan_->below);
         if (hop_-- == 0) finished_ = true;
         return;
@@ -186,11 +186,11 @@ class PullJourney {
 
  private:
   // What the next transfer carries. Rows go down the hops that counts and keys went up.
-  enum class Leg : unsigned char { counts, keys, rows };
+  enum class PullLoad : unsigned char { counts, keys, rows };
 
   // What a rank tells another: keys of rows that it asks that one for, and where its own rows lie.
   struct Word : LentKeys<Index> {
-    typename Source::Lent lent{};
+    typename Source::LentTable lent{};
   };
 
   // Of this rank, in memory of the plan; then what that rank has told.
@@ -239,7 +239,7 @@ class PullJourney {
   std::size_t width_ = 0, hop_ = 0;
   int owner_ = -1;
   WireSlip<W, T, Space> rows_slip_;
-  Leg leg_ = Leg::keys;
+  PullLoad leg_ = PullLoad::keys;
   bool finished_ = true,     // nothing is left to travel
       held_ = false;         // rows wait for `release`
   CountsLeg<C, Plan> counts_;

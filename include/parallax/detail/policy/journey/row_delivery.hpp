@@ -56,10 +56,10 @@ class RowDelivery final : public Traveller<C> {
 
   // Two legs: how many keys follow, then the keys with their rows.
   bool next(Mails<C>& mail) override {
-    if (leg_ == Leg::none) return false;
-    if (leg_ == Leg::counts && to_owners_) {
+    if (leg_ == DeliveryLoad::none) return false;
+    if (leg_ == DeliveryLoad::counts && to_owners_) {
       counts_leg_.open(mail.of(), *plan_, 0);
-    } else if (leg_ == Leg::counts) {
+    } else if (leg_ == DeliveryLoad::counts) {
       gather_leg_.open_sizes(mail.of(), true, everyone_, everyone_);
     } else if (to_owners_) {
       keys_leg_.open(mail, *plan_, 0);
@@ -71,9 +71,9 @@ class RowDelivery final : public Traveller<C> {
   }
   // Its own: to the owners what is theirs, or all of it to everybody.
   void write(Mails<C>& mail) override {
-    if (leg_ == Leg::counts && to_owners_) {
+    if (leg_ == DeliveryLoad::counts && to_owners_) {
       counts_leg_.write(mail.of(), *plan_, 0);
-    } else if (leg_ == Leg::counts) {
+    } else if (leg_ == DeliveryLoad::counts) {
       gather_leg_.write_size(mail.of(), plan_->size());
     } else if (to_owners_) {
       keys_leg_.write(mail, {}, *plan_, 0);
@@ -85,10 +85,10 @@ class RowDelivery final : public Traveller<C> {
   }
   // The other ranks': the keys that arrived make the plan's top level, their rows stay as they came.
   void read(Mails<C>& mail) override {
-    if (leg_ == Leg::counts) {
+    if (leg_ == DeliveryLoad::counts) {
       if (to_owners_) counts_leg_.read(mail.of(), *plan_, 0);
       else gather_leg_.read_sizes(mail.of(), everyone_);
-      leg_ = Leg::rows;
+      leg_ = DeliveryLoad::rows;
       return;
     }
     if (to_owners_) {
@@ -101,7 +101,7 @@ class RowDelivery final : public Traveller<C> {
       for (std::size_t giver = 0; giver < everyone_.size(); ++giver) plan_->expect(0, giver, gather_leg_.expected[giver]);
       plan_->merge_received({}, 0, rows_);
     }
-    leg_ = Leg::none;
+    leg_ = DeliveryLoad::none;
   }
 
   // Local, once it is over: all rows that arrived, rank after rank, as the plan's top level groups them.
@@ -116,7 +116,7 @@ class RowDelivery final : public Traveller<C> {
   }
 
  private:
-  enum class Leg : unsigned char { counts, rows, none };
+  enum class DeliveryLoad : unsigned char { counts, rows, none };
 
   // Keys that a source has announced, which are as many as its rows.
   std::size_t expected(std::size_t source) const {
@@ -127,7 +127,7 @@ class RowDelivery final : public Traveller<C> {
   OwnRows<T> own_;  // not owned
   std::int64_t rows_;
   bool to_owners_;
-  Leg leg_ = Leg::counts;
+  DeliveryLoad leg_ = DeliveryLoad::counts;
   List<int> everyone_;  // all ranks, who give and take where every rank has all rows
   CountsLeg<C, Plan> counts_leg_;
   KeysLeg<C, Plan> keys_leg_;

@@ -147,25 +147,25 @@ PARALLAX_INLINE void MpiEndpoint::open(int channel, std::string_view operation) 
   mpi_process.check(rank, operation);
   if (mpi_job_is_ending) MpiEnd::await();
   check_channel(rank, operation, channel);
-  if (lane(channel).busy) throw busy_channel(rank, std::string{operation}, channel);
-  lane(channel).number += 1;
-  lane(channel).busy = true;
+  if (state(channel).busy) throw busy_channel(rank, std::string{operation}, channel);
+  state(channel).number += 1;
+  state(channel).busy = true;
 }
 
 PARALLAX_INLINE void MpiEndpoint::send(int channel, int peer, std::byte const* from, std::size_t bytes) {
   if (bytes == 0) return;
-  if (near(peer)) neighbours->send(channel, lane(channel).number, peer, from, bytes);
-  else messages.send(channel, lane(channel).number, peer, from, bytes);
+  if (near(peer)) neighbours->send(channel, state(channel).number, peer, from, bytes);
+  else messages.send(channel, state(channel).number, peer, from, bytes);
 }
 PARALLAX_INLINE void MpiEndpoint::receive(int channel, int peer, std::byte* to, std::size_t bytes) {
   if (bytes == 0) return;
-  if (near(peer)) neighbours->receive(channel, lane(channel).number, peer, to, bytes);
-  else messages.receive(channel, lane(channel).number, peer, to, bytes);
+  if (near(peer)) neighbours->receive(channel, state(channel).number, peer, to, bytes);
+  else messages.receive(channel, state(channel).number, peer, to, bytes);
 }
 
-// Whatever is polled, all lanes are moved on: a peer may be waiting for another one.
+// Whatever is polled, all channels are moved on: a peer may be waiting for another one.
 PARALLAX_INLINE bool MpiEndpoint::progress(int channel) {
-  if (!lane(channel).busy) return true;
+  if (!state(channel).busy) return true;
   if (neighbours)
     neighbours->progress(
         [&](int peer, std::string const& sent, std::size_t expected) { messages.disagree(peer, sent, expected); });
@@ -175,19 +175,19 @@ PARALLAX_INLINE bool MpiEndpoint::progress(int channel) {
     mailbox.move_on();
   }
   if (neighbours && !neighbours->complete(channel)) return false;
-  lane(channel).busy = false;
+  state(channel).busy = false;
   return true;
 }
 
 PARALLAX_INLINE int MpiEndpoint::waiting_for(int channel) const {
-  if (!lanes[static_cast<std::size_t>(channel)].busy) return -1;
+  if (!states[static_cast<std::size_t>(channel)].busy) return -1;
   int const peer = neighbours ? neighbours->waiting_for(channel) : -1;
   return peer >= 0 ? peer : messages.waiting_for(channel);
 }
 
 PARALLAX_INLINE void MpiEndpoint::withdraw(int channel) noexcept {
   constexpr double patience = 1;  // seconds
-  if (!lane(channel).busy || mpi_job_is_ending || mpi_process.in_child()) return;
+  if (!state(channel).busy || mpi_job_is_ending || mpi_process.in_child()) return;
   messages.cancel(channel);
   if (neighbours) neighbours->withdraw(channel);
   for (double const begin = MPI_Wtime();; rest()) {
@@ -199,7 +199,7 @@ PARALLAX_INLINE void MpiEndpoint::withdraw(int channel) noexcept {
                             " may still use its memory");
     if (neighbours) neighbours->progress_sends();
   }
-  lane(channel).busy = false;
+  state(channel).busy = false;
 }
 
 }  // namespace parallax::detail

@@ -107,12 +107,12 @@ struct MpiEndpoint {
   bool oversubscribed = false;
 
  private:
-  struct Lane {
+  struct ChannelState {
     std::uint64_t number = 0;  // of the channel's operations
     bool busy = false;
   };
   // By channel, which `open` has checked.
-  Lane& lane(int channel) { return lanes[static_cast<std::size_t>(channel)]; }
+  ChannelState& state(int channel) { return states[static_cast<std::size_t>(channel)]; }
   // Whether blocks to and from that rank go through memory.
   bool near(int peer) const { return neighbours && neighbours->has(peer); }
 
@@ -125,7 +125,7 @@ struct MpiEndpoint {
   // Frees the duplicates, but for those on which something may still be under way, and reports blocks that nobody expected.
   void release() noexcept;
 
-  std::array<Lane, channels> lanes;
+  std::array<ChannelState, channels> states;
 };
 
 }  // namespace detail

@@ -69,13 +69,13 @@ class MpiMessages {
     bool receive = false;
   };
   // The messages of one channel, in no certain order.
-  struct Lane {
+  struct ChannelState {
     List<Message> messages;
     std::size_t next = 0;  // is looked at first
   };
   // By channel, which the endpoint has checked.
-  Lane& of(int channel) { return lanes_[static_cast<std::size_t>(channel)]; }
-  Lane const& of(int channel) const { return lanes_[static_cast<std::size_t>(channel)]; }
+  ChannelState& of(int channel) { return states_[static_cast<std::size_t>(channel)]; }
+  ChannelState const& of(int channel) const { return states_[static_cast<std::size_t>(channel)]; }
 
   // Notes a message before it is started. The address is good until the next one is noted.
   MPI_Request* add(int channel, Message const& message);
@@ -103,7 +103,7 @@ class MpiMessages {
   int rank_ = 0;
   // Operations of a channel that differ in their tags, by MPI's largest tag: after so many, tags come again.
   std::uint64_t tags_per_channel_ = 32768 / mpi_tags;
-  std::array<Lane, channels> lanes_;
+  std::array<ChannelState, channels> states_;
   std::size_t in_flight_ = 0;
 };
 

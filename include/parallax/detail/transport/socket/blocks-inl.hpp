@@ -6,7 +6,7 @@
 namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE std::uint64_t SocketBlocks::open(int channel, Transfer const& transfer) {
-  Lane& it = lane(channel);
+  ChannelState& it = state(channel);
   it.transfer = transfer;
   it.busy = true;
   it.left = 0;
@@ -19,14 +19,15 @@ PARALLAX_INLINE std::uint64_t SocketBlocks::open(int channel, Transfer const& tr
   return ++it.number;
 }
 
-PARALLAX_INLINE bool SocketBlocks::belongs(Lane const& lane, int source, std::uint64_t number, std::uint64_t bytes) const {
-  if (number > lane.number) {
-    if (lane.busy && lane.missing[static_cast<std::size_t>(source)])
+PARALLAX_INLINE bool SocketBlocks::belongs(ChannelState const& state, int source, std::uint64_t number,
+                                           std::uint64_t bytes) const {
+  if (number > state.number) {
+    if (state.busy && state.missing[static_cast<std::size_t>(source)])
       throw disagreement(source, "sent nothing in this operation to");
     return false;
   }
-  bool const expected = number == lane.number && lane.busy && lane.missing[static_cast<std::size_t>(source)];
-  std::size_t const expected_bytes = expected ? lane.transfer.from[static_cast<std::size_t>(source)].bytes : 0;
+  bool const expected = number == state.number && state.busy && state.missing[static_cast<std::size_t>(source)];
+  std::size_t const expected_bytes = expected ? state.transfer.from[static_cast<std::size_t>(source)].bytes : 0;
   if (bytes != expected_bytes)
     throw disagreement(source, joined({"sent ", bytes, " bytes where ", expected_bytes, " were expected by"}));
   return true;
@@ -35,7 +36,7 @@ PARALLAX_INLINE bool SocketBlocks::belongs(Lane const& lane, int source, std::ui
 PARALLAX_INLINE void SocketBlocks::claim(int channel, int source, Connection& connection) {
   Fifo<Early>& blocks = early(source, channel);
   if (blocks.empty()) return;
-  Lane& it = lane(channel);
+  ChannelState& it = state(channel);
   if (!belongs(it, source, blocks.front().number, blocks.front().total)) return;
   Early block = blocks.pop();
   std::byte* const to = it.transfer.receive + it.transfer.from[static_cast<std::size_t>(source)].offset;
@@ -47,7 +48,7 @@ PARALLAX_INLINE void SocketBlocks::claim(int channel, int source, Connection& co
 }
 
 PARALLAX_INLINE std::byte* SocketBlocks::begin(int source, FrameHeader const& block) {
-  Lane& it = lane(block.channel);
+  ChannelState& it = state(block.channel);
   if (belongs(it, source, block.number, block.total))
     return it.transfer.receive + it.transfer.from[static_cast<std::size_t>(source)].offset;
   Fifo<Early>& blocks = early(source, block.channel);
@@ -62,11 +63,11 @@ PARALLAX_INLINE std::byte* SocketBlocks::begin(int source, FrameHeader const& bl
 PARALLAX_INLINE void SocketBlocks::come(int source, FrameHeader const& block) {
   Fifo<Early>& blocks = early(source, block.channel);
   if (!blocks.empty() && blocks.back().number == block.number) blocks.back().whole = true;
-  else settle(lane(block.channel), lane(block.channel).missing, source);
+  else settle(state(block.channel), state(block.channel).missing, source);
 }
 
 PARALLAX_INLINE int SocketBlocks::waiting_for(int channel) const {
-  Lane const& it = lane(channel);
+  ChannelState const& it = state(channel);
   if (!it.busy) return -1;
   int const size = static_cast<int>(it.missing.size());
   for (auto const& ranks : {&it.missing, &it.unsent})

@@ -25,23 +25,23 @@ class SocketBlocks {
     rank_ = rank;
     near_.resize(static_cast<std::size_t>(size));
     early_.resize(static_cast<std::size_t>(size));
-    for (Lane& lane : lanes_)
-      lane.missing.resize(static_cast<std::size_t>(size)), lane.unsent.resize(static_cast<std::size_t>(size));
+    for (ChannelState& state : states_)
+      state.missing.resize(static_cast<std::size_t>(size)), state.unsent.resize(static_cast<std::size_t>(size));
   }
 
   // Blocks to and from that rank go another way: they are not waited for here.
   void leave_out(int rank) { near_[static_cast<std::size_t>(rank)] = 1; }
 
   // Whether an operation is in flight on the channel.
-  bool busy(int channel) const { return lane(channel).busy; }
+  bool busy(int channel) const { return state(channel).busy; }
   // Whether an operation needs nobody any more.
-  bool complete(int channel) const { return lane(channel).left == 0; }
+  bool complete(int channel) const { return state(channel).left == 0; }
   // Begins the channel's next operation. Returns its number.
   std::uint64_t open(int channel, Transfer const& transfer);
   // Of the operation that was opened: takes what that rank sent too early. Error (mismatch).
   void claim(int channel, int source, Connection& connection);
   // The operation is over, however it ended.
-  void close(int channel) { lane(channel).busy = false; }
+  void close(int channel) { state(channel).busy = false; }
 
   // A block begins to come from that rank: where it goes. Error (mismatch).
   std::byte* begin(int source, FrameHeader const& block);
@@ -53,19 +53,19 @@ class SocketBlocks {
   // All of it is there.
   void come(int source, FrameHeader const& block);
   // All of this rank's block for that one is on its way.
-  void gone(int target, int channel) { settle(lane(channel), lane(channel).unsent, target); }
+  void gone(int target, int channel) { settle(state(channel), state(channel).unsent, target); }
 
   // A rank that has not delivered, else one that has not been given its block, or -1.
   int waiting_for(int channel) const;
   // Whether the operation needs that rank.
   bool needs(int channel, int rank) const {
-    Lane const& it = lane(channel);
+    ChannelState const& it = state(channel);
     return it.busy && (it.missing[static_cast<std::size_t>(rank)] || it.unsent[static_cast<std::size_t>(rank)]);
   }
 
  private:
   // The operation in flight on a channel; operations are counted from 1.
-  struct Lane {
+  struct ChannelState {
     Transfer transfer;
     std::uint64_t number = 0;
     bool busy = false;
@@ -79,18 +79,18 @@ class SocketBlocks {
     bool whole = false;
   };
 
-  Lane& lane(int channel) { return lanes_[static_cast<std::size_t>(channel)]; }
-  Lane const& lane(int channel) const { return lanes_[static_cast<std::size_t>(channel)]; }
+  ChannelState& state(int channel) { return states_[static_cast<std::size_t>(channel)]; }
+  ChannelState const& state(int channel) const { return states_[static_cast<std::size_t>(channel)]; }
   Fifo<Early>& early(int source, int channel) {
     return early_[static_cast<std::size_t>(source)][static_cast<std::size_t>(channel)];
   }
-  static void settle(Lane& lane, std::vector<char>& of, int rank) {
-    lane.left -= lane.busy && std::exchange(of[static_cast<std::size_t>(rank)], 0);
+  static void settle(ChannelState& state, std::vector<char>& of, int rank) {
+    state.left -= state.busy && std::exchange(of[static_cast<std::size_t>(rank)], 0);
   }
 
   // Whether a block of this number is of the operation at hand. Error (mismatch) where it can be of none: of an operation that
   // is past, or of a later one while that rank's block for this one is missing.
-  bool belongs(Lane const& lane, int source, std::uint64_t number, std::uint64_t bytes) const;
+  bool belongs(ChannelState const& state, int source, std::uint64_t number, std::uint64_t bytes) const;
   // What that rank sent, where this one expected something else.
   Error disagreement(int source, std::string const& what) const {
     return {Errc::mismatch, source, "ialltoallv", "", joined({"rank ", source, " ", what, " rank ", rank_})};
@@ -100,7 +100,7 @@ class SocketBlocks {
 
   int rank_ = 0;
   std::vector<char> near_;  // by rank
-  std::array<Lane, channels> lanes_;
+  std::array<ChannelState, channels> states_;
   std::vector<std::array<Fifo<Early>, channels>> early_;  // by source: in the order of their operations
   std::vector<std::vector<std::byte>> spare_;
 };

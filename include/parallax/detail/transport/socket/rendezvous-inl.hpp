@@ -40,7 +40,7 @@ PARALLAX_INLINE void Rendezvous::leave_word(SocketAddress const& listener) {
     std::array<char, 256> name{};
     if (::gethostname(name.data(), name.size() - 1) == 0) place.addresses.emplace_back(name.data());
   }
-  if (way_ == Way::file) {
+  if (means_ == Means::file) {
     file_.emplace(path_, word_of(place, most_place_bytes));
   } else {
     constexpr std::size_t around = 400;  // of a request to put, names and all
@@ -50,13 +50,13 @@ PARALLAX_INLINE void Rendezvous::leave_word(SocketAddress const& listener) {
 }
 
 PARALLAX_INLINE std::optional<MeetingPlace> Rendezvous::find_place() {
-  if (way_ == Way::launcher && word_.empty()) {
+  if (means_ == Means::launcher && word_.empty()) {
     launcher().barrier(until_);
     word_ = launcher().get(key_of_word, until_);
     if (!place_in(word_))
       throw Error{Errc::transport, 0, "SocketCommunicator", "",
                   joined({"the launcher has, as what rank 0 says of its address: '", shown_line(word_), "'"})};
-  } else if (way_ == Way::file) {
+  } else if (means_ == Means::file) {
     auto const found = word_in_file(path_);
     why_ = "is not there yet";
     if (!found) return std::nullopt;
@@ -68,7 +68,7 @@ PARALLAX_INLINE std::optional<MeetingPlace> Rendezvous::find_place() {
 }
 
 PARALLAX_INLINE std::vector<SocketAddress> Rendezvous::look() {
-  if (way_ == Way::address) return name_->look();
+  if (means_ == Means::address) return name_->look();
   auto const place = find_place();
   if (!place) return {};
   key_ = options_->key.empty() ? place->key : options_->key;

@@ -72,15 +72,15 @@ class Rendezvous {
   Rendezvous(SocketOptions const& options, RankFacts const& mine, Moment until)
       : options_{&options}, mine_{&mine}, until_{until}, key_{options.key} {
     std::string_view const address = options.address;
-    if (address == "pmi:") way_ = Way::launcher;
-    else if (address.starts_with("file:")) way_ = Way::file, path_ = address.substr(5);
+    if (address == "pmi:") means_ = Means::launcher;
+    else if (address.starts_with("file:")) means_ = Means::file, path_ = address.substr(5);
     else name_.emplace(split_address(address));
-    if (way_ == Way::file && path_.empty())
+    if (means_ == Means::file && path_.empty())
       throw Error{Errc::invalid_argument, options.rank, "SocketCommunicator", "", "'file:' names no file"};
   }
 
   // Whether rank 0 leaves word of where it listens.
-  bool leaves_word() const { return way_ != Way::address; }
+  bool leaves_word() const { return means_ != Means::address; }
   // By rank 0, if so: the others will find it at this address, or at all of its host's where it listens everywhere, and have a key. Error: file, or of the launcher.
   void leave_word(SocketAddress const& listener);
   // By others, and by rank 0 of an address that all were told: the addresses of rank 0 that are known now, to be called in this
@@ -96,7 +96,7 @@ class Rendezvous {
   static bool by_launcher(SocketOptions const& options) { return options.address == "pmi:" && options.size > 1; }
 
  private:
-  enum class Way { address, file, launcher };
+  enum class Means { address, file, launcher };
   static constexpr std::string_view key_of_word = "parallax-rank-0";
 
   // The launcher, which has heard that this rank begins.
@@ -113,7 +113,7 @@ class Rendezvous {
   RankFacts const* mine_;
   Moment until_;
   std::string key_, path_, why_ = "has an address that nobody knows";
-  Way way_ = Way::address;
+  Means means_ = Means::address;
   std::optional<NameLookUp> name_;  // as all were told, or as rank 0 says
   std::optional<PlaceFile> file_;
   PmiClient* client_ = nullptr;

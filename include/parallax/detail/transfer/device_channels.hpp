@@ -1,5 +1,5 @@
 // The operations on device memory that a rank has in flight, one per channel: what communicators that carry it have in common.
-// The lanes of Staged, NcclCommunicator and CudaThreadCommunicator derive from it.
+// The channels of Staged, NcclCommunicator and CudaThreadCommunicator derive from it.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace detail {
 
 // Derived classes say how an operation goes from stage to stage. Whenever one is polled all others move on, too: a peer may be
 // waiting for one of them.
-class DeviceLanes : public Beside {
+class DeviceChannels : public Beside {
  public:
   // Whether an operation of this channel was posted and neither seen to be complete nor withdrawn.
   bool carries(int channel) const final { return state(channel) != State::idle; }
@@ -42,7 +42,7 @@ class DeviceLanes : public Beside {
   }
 
  protected:
-  ~DeviceLanes() = default;
+  ~DeviceChannels() = default;
 
   // Of an operation under way:
   virtual bool advance(int channel) = 0;           // goes as far as it can; whether it is complete
@@ -113,15 +113,16 @@ void await_event(Host& host, Event const& event) {
 class DeviceRequest {
  public:
   DeviceRequest() = default;
-  // Called by a communicator once it has posted. Refers to its lanes.
-  DeviceRequest(detail::DeviceLanes& lanes, int channel) : lanes_{&lanes}, channel_{channel} {}
+  // Called by a communicator once it has posted. Refers to its channels.
+  DeviceRequest(detail::DeviceChannels& own, int channel) : channels_{&own}, channel_{channel} {}
   // `other` is complete afterwards, and withdraws nothing.
-  DeviceRequest(DeviceRequest&& other) noexcept : lanes_{std::exchange(other.lanes_, nullptr)}, channel_{other.channel_} {}
+  DeviceRequest(DeviceRequest&& other) noexcept
+      : channels_{std::exchange(other.channels_, nullptr)}, channel_{other.channel_} {}
   // Withdraws the operation that it had, if that is not complete.
   DeviceRequest& operator=(DeviceRequest&& other) noexcept {
     if (this != &other) {
       drop();
-      lanes_ = std::exchange(other.lanes_, nullptr);
+      channels_ = std::exchange(other.channels_, nullptr);
       channel_ = other.channel_;
     }
     return *this;
@@ -131,20 +132,20 @@ class DeviceRequest {
   // True once the order with the rank's queue is certain: the device need not have done it yet. Throws what the communicator
   // throws.
   bool test() {
-    if (lanes_ && lanes_->test(channel_)) lanes_ = nullptr;
-    return !lanes_;
+    if (channels_ && channels_->test(channel_)) channels_ = nullptr;
+    return !channels_;
   }
   // A rank that has not delivered; -1 once complete, or where the device is what is waited for.
-  int waiting_for() const { return lanes_ ? lanes_->waiting_for(channel_) : -1; }
+  int waiting_for() const { return channels_ ? channels_->waiting_for(channel_) : -1; }
 
  private:
   // Gives up what is not complete: legal after an abort.
   void drop() noexcept {
-    if (lanes_) lanes_->withdraw(channel_);
-    lanes_ = nullptr;
+    if (channels_) channels_->withdraw(channel_);
+    channels_ = nullptr;
   }
 
-  detail::DeviceLanes* lanes_ = nullptr;
+  detail::DeviceChannels* channels_ = nullptr;
   int channel_ = 0;
 };
 
