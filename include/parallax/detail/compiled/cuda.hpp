@@ -1,6 +1,5 @@
-// What the library parallax::compiled_cuda has of an engine over device memory, for float, and tables that are indexed by
-// 64-bit numbers. parallax.hpp includes it where PARALLAX_COMPILED_CUDA is defined; detail/compiled/kernels.hpp says which
-// kernels are there.
+// Contents of the library parallax::compiled_cuda for an engine over device memory, with float, and tables indexed by 64-bit
+// numbers. parallax.hpp includes it if PARALLAX_COMPILED_CUDA is defined; detail/compiled/kernels.hpp lists the kernels.
 #pragma once
 
 #include "parallax/comm/any.hpp"
@@ -15,7 +14,7 @@
 namespace parallax::inline v0_2 {
 namespace device {
 
-// What sessions on a device work on.
+// Communicator of sessions on a device.
 using AnyRanks = AnyDeviceCommunicator<CudaSpace, CudaQueue>;
 
 }  // namespace device

@@ -1,6 +1,6 @@
-// What the library parallax::compiled has of an engine over host memory. parallax.hpp includes it where PARALLAX_COMPILED is
-// defined: then a program that uses sessions compiles what depends on its variables, and links the rest.
-// The room `compiled` has the sources of that library, and what they have in them.
+// Contents of the library parallax::compiled for an engine over host memory. parallax.hpp includes it if PARALLAX_COMPILED is
+// defined: then a program with sessions compiles everything that depends on its variables, and links the rest. The room
+// `compiled` has the sources of the library, and their contents.
 #pragma once
 
 #include "parallax/session/session.hpp"
@@ -35,7 +35,7 @@ PARALLAX_ENGINE_ONCE class BucketOf<float, AnyCommunicator, HostSpace, IdentityW
 PARALLAX_ENGINE_ONCE class BucketOf<double, AnyCommunicator, HostSpace, IdentityWire>;
 PARALLAX_ENGINE_ONCE class Buckets<AnyCommunicator>;
 
-// The ways of rows of tables that are indexed by 64-bit numbers, as they are unless a variable says otherwise.
+// Ways of rows of tables indexed by 64-bit numbers, as they are unless a variable says otherwise.
 PARALLAX_ENGINE_ONCE struct Route<std::int64_t, HostSpace>;
 PARALLAX_ENGINE_ONCE struct RowPlan<std::int64_t, HostSpace>;
 PARALLAX_ENGINE_ONCE class Owned<RowPlan<std::int64_t, HostSpace>>;

@@ -2,5 +2,5 @@
 #define PARALLAX_COMPILING_KERNELS
 #define PARALLAX_KERNELS_ONCE template
 #include "parallax/kernel/cuda.cuh"
-// What is in it.
+// Its contents.
 #include "parallax/detail/compiled/kernels.hpp"

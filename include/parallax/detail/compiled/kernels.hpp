@@ -1,5 +1,5 @@
-// What the library parallax::compiled_cuda has of the operations on a device: those that know no optimizer, of float and double, of
-// tables that are indexed by 32 or 64 bits. kernel/cuda.cuh includes it where PARALLAX_COMPILED_CUDA is defined.
+// Contents of the library parallax::compiled_cuda for operations on a device: all those without an optimizer, of float and
+// double, of tables indexed by 32 or 64 bits. kernel/cuda.cuh includes it if PARALLAX_COMPILED_CUDA is defined.
 #pragma once
 
 #include <cstddef>

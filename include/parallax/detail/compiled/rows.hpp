@@ -1,4 +1,4 @@
-// What the library parallax::compiled has of plans and row operations in host memory: of tables of float and double that are indexed
+// Contents of the library parallax::compiled for plans and row operations in host memory: of tables of float and double indexed
 // by 64-bit numbers, as they are unless a variable says otherwise.
 #pragma once
 

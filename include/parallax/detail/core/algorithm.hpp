@@ -1,5 +1,5 @@
-// The standard algorithms, without the ranges that <algorithm> brings along, which cost a compiler twice as much. Headers of
-// every room include it instead of <algorithm>.
+// Standard algorithms without the ranges of <algorithm>, which cost a compiler twice as much. Headers of every room include it
+// instead of <algorithm>.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace parallax::inline v0_2::detail {
 
-// std::erase_if for a List, or a std::vector at a third of what it costs a compiler: drops the entries of which `condition` is
-// true, and keeps the order of the others. Linear; frees no memory.
+// std::erase_if for a List, or for a std::vector at a third of its cost to a compiler. Drops the entries for which `condition`
+// is true, and keeps the order of the others. Linear; frees no memory.
 template <class Entries, class Condition>
 void drop_if(Entries& list, Condition&& condition) {
   std::size_t kept = 0;
@@ -26,15 +26,15 @@ void drop_if(Entries& list, Condition&& condition) {
   while (list.size() > kept) list.pop_back();
 }
 
-// Whether the condition is true of an element. libstdc++ 12 writes std::any_of out four times over; lists of a few elements do not
-// gain by it, and each condition costs a compiler the fourfold.
+// Returns true if the condition is true of an element. libstdc++ 12 writes std::any_of out four times over; lists of a few
+// elements do not gain by it, and each condition costs a compiler the fourfold.
 template <class Elements, class Condition>
 bool any_of(Elements const& elements, Condition&& condition) {
   for (auto const& element : elements)
     if (condition(element)) return true;
   return false;
 }
-// The same: whether it is true of every element.
+// Returns true, likewise, if the condition is true of every element.
 template <class Elements, class Condition>
 bool all_of(Elements const& elements, Condition&& condition) {
   for (auto const& element : elements)
@@ -42,7 +42,7 @@ bool all_of(Elements const& elements, Condition&& condition) {
   return true;
 }
 
-// The middle one of `n` numbers, of two middle ones the greater. For a few; sorts them.
+// Returns the middle one of `n` numbers, of two middle ones the greater. For a few; sorts them.
 inline double median(double* values, std::size_t n) {
   for (std::size_t i = 1; i < n; ++i)
     for (std::size_t j = i; j > 0 && values[j] < values[j - 1]; --j) std::swap(values[j], values[j - 1]);

@@ -5,7 +5,7 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Processes made by `vfork` or `posix_spawn` are not counted: all that they do is to become another program.
+// Processes made by `vfork` or `posix_spawn` are not counted: they only become another program.
 PARALLAX_INLINE int watched_forks() {
 #if defined(__GLIBC__) || __has_include(<pthread.h>)
   static int const watched = pthread_atfork(nullptr, nullptr, [] { ++forks; });

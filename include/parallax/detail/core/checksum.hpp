@@ -1,4 +1,4 @@
-// A checksum of memory at the speed of memory: what ranks compare of values that should be equal. The states of variables take
+// A checksum of memory at the speed of memory, for ranks to compare values that should be equal. The states of variables take
 // it of a replica before its first update.
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Of all bits: memory that differs in one word differs in its checksum, and memory that differs anywhere almost surely does.
-// Four words at a time, each in a chain of its own, so that no multiplication waits for the one before. Linear in `bytes`.
+// Returns a checksum of all bits: memory that differs in one word differs in its checksum, and other memory almost surely does.
+// Takes four words at a time, each in a chain of its own: no multiplication waits for the one before. Linear in `bytes`.
 inline std::uint64_t checksum(void const* data, std::size_t bytes) {
   constexpr std::size_t chains = 4, at_once = chains * sizeof(std::uint64_t);
   Fingerprint chain[chains], all;

@@ -1,5 +1,5 @@
-// Time and patience for polling loops, at a fraction of what <chrono> with its calendars and <thread> cost a compiler.
-// Communicators, the progress thread and shared memory include it.
+// Time and patience for polling loops, at a fraction of the cost of <chrono>, with its calendars, and <thread> to a compiler.
+// Included by communicators, the progress thread and shared memory.
 #pragma once
 
 #include <cerrno>
@@ -26,7 +26,7 @@ inline void yield() noexcept {
 #endif
 }
 
-// Lets this thread sleep for so long, or a little longer. Called where a wait is no poll.
+// Lets this thread sleep for so long, or a little longer. Called in waits that do not poll.
 inline void sleep_for(std::chrono::nanoseconds time) noexcept {
 #if __has_include(<sched.h>)
   timespec left{static_cast<time_t>(time.count() / 1'000'000'000), static_cast<long>(time.count() % 1'000'000'000)};
@@ -37,12 +37,12 @@ inline void sleep_for(std::chrono::nanoseconds time) noexcept {
 #endif
 }
 
-// The rest of a thread between two polls of a wait. It yields: that costs little while nobody else wants the core, and lets a
+// Rest of a thread between two polls of a wait. It yields: a yield costs little while nobody else wants the core, and lets a
 // waiting peer run. A yielding thread goes behind all other programs that want the core, for tens of milliseconds; a sleeping
-// one does not. So a thread whose yield took long naps for a while in place of it, then tries again.
+// one does not. So after a slow yield a thread naps for a while instead, then tries again.
 class Rest {
  public:
-  // Rests once. `at_most`: how much later than possible the wait may end by this. `System` has a clock, and does what is asked:
+  // Rests once. `at_most`: how much later than possible the wait may end by this. `System` has a clock, a yield and a sleep:
   // the test's own, or RealRest. It never naps while yields are quick, for a communicator may move on by polls alone.
   template <class System>
   void take(System&& system, std::chrono::nanoseconds at_most) noexcept {
@@ -62,8 +62,8 @@ class Rest {
   }
 
  private:
-  // The end of its naps, or since then the last time that the span was halved; and how long it naps after the next slow yield,
-  // halved. Some yields are quick on cores that others want, too: it forgets that only after a span of nothing else.
+  // End of its naps, or since then the last time of a halved span; and the length of its naps after the next slow yield,
+  // halved. Some yields are quick on contended cores, too: only a span of quick yields makes it forget.
   std::chrono::nanoseconds naps_until_{0}, span_{0};
 };
 
@@ -74,34 +74,34 @@ struct RealRest {
   void sleep_for(std::chrono::nanoseconds time) const noexcept { detail::sleep_for(time); }
 };
 
-// Lets others run between two polls of something that another thread or process will change; `at_most` as Rest has it.
+// Lets others run between two polls of something that another thread or process will change; `at_most`: see Rest.
 inline void rest(std::chrono::nanoseconds at_most = {}) noexcept {
   thread_local Rest own;
   own.take(RealRest{}, at_most);
 }
 
-// Held for some instructions at a time; a std::mutex that costs a compiler nothing.
+// A lock held for some instructions at a time; a std::mutex that costs a compiler nothing.
 class SpinLock {
  public:
   // Waits until the lock is free, and takes it. The caller does not hold it yet.
   void lock() noexcept {
     while (__atomic_test_and_set(&held_, __ATOMIC_ACQUIRE)) rest();
   }
-  // Takes the lock if it is free, and says whether it did. Never waits.
+  // Takes the lock if it is free. Returns true if it did. Never waits.
   bool try_lock() noexcept { return !__atomic_test_and_set(&held_, __ATOMIC_ACQUIRE); }
-  // Gives the lock back: what was written under it is seen by the next holder.
+  // Gives the lock back. The next holder sees all writes made under it.
   void unlock() noexcept { __atomic_clear(&held_, __ATOMIC_RELEASE); }
 
  private:
   bool held_ = false;
 };
 
-// Holds a lock while it lives, where there is one. Refers to the lock, which must outlive it.
+// Holder of a lock while it lives, if there is a lock. Refers to the lock, which must outlive it.
 class Guard {
  public:
   // Waits for the lock and takes it.
   explicit Guard(SpinLock& lock) noexcept : Guard{&lock} {}
-  // The same, or nothing at all for a null pointer: a class that only sometimes has threads passes that.
+  // Waits likewise, or does nothing for a null pointer, passed by classes that only sometimes have threads.
   explicit Guard(SpinLock* lock) noexcept : lock_{lock} {
     if (lock_) lock_->lock();
   }

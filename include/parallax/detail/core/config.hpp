@@ -1,12 +1,13 @@
-// The few macros of the library: device annotations, guards that keep floating-point contraction out, and a promise to loops.
-// The room `core` has what all others stand on: errors, options, clocks, views, archives, and these macros.
+// Macros of the library: device annotations, guards that keep floating-point contraction out, and a promise to loops. The room
+// `core` is the base of all others: errors, options, clocks, views, archives, and these macros.
 #pragma once
 
-#include <cstddef>  // where the standard library puts its names in order
+#include <cstddef>  // it puts the standard library's names in order
 
 #include "parallax/version.hpp"
 
-// Errors are exceptions. Clang would go on with an error for each of them, and g++ with what it makes of the bodies.
+// Errors are exceptions. Otherwise clang would go on with an error for each of them, and g++ with its own reading of the
+// bodies.
 #if !defined(__cpp_exceptions) && !defined(__CUDACC__)
 #if defined(__clang__)
 #pragma clang diagnostic fatal "-W#warnings"
@@ -18,7 +19,7 @@
 #endif
 #endif
 
-// A macro over a word that is called everywhere below would break what it touches, and the standard library's headers with it.
+// A macro over a word that is called everywhere below would break these calls, and the standard library's headers with them.
 #if defined(min) || defined(max) || defined(move) || defined(clear) || defined(erase)
 #error \
     "parallax: min, max, move, clear or erase is a macro: #undef it behind the header that defines it, or include parallax before"
@@ -30,8 +31,8 @@
 #define PARALLAX_INLINE inline
 #endif
 
-// Before the declaration of what makes an error or its text, or runs once in a session: it is compiled for size, and so is what
-// does nothing but lead to it.
+// Prefix of a function that makes an error or its text, or runs once in a session: it is compiled for size, as is code that
+// leads only to it.
 #if defined(__GNUC__)
 #define PARALLAX_COLD [[gnu::cold]]
 #else
@@ -45,16 +46,16 @@
 #define PARALLAX_HOST_DEVICE
 #endif
 
-// A multiply-add contracted on one machine and not on another changes the last bit. g++ takes the setting of the function
-// that the arithmetic is inlined into, so the loops around the rules stand between BEGIN and END; clang takes it from the
-// block that the arithmetic is written in, so every rule of ours (and yours, if its bits matter) opens with NO_CONTRACT.
-// Under -ffast-math (-Ofast) a sum would be formed in another order as well, a quotient be made of a reciprocal, and a NaN be
-// taken for a number: code between BEGIN and END is compiled without it.
+// A multiply-add contracted on one machine and not on another changes the last bit. g++ takes the setting of the function into
+// which the arithmetic is inlined, so the loops around the rules stand between BEGIN and END. clang takes the setting of the
+// block with the arithmetic, so every rule of ours (and yours, if its bits matter) opens with NO_CONTRACT. Under -ffast-math
+// (-Ofast) a sum would be formed in another order as well, a quotient be made of a reciprocal, and a NaN be taken for a number:
+// code between BEGIN and END is compiled without it.
 #if defined(__clang__)
 #if defined(__x86_64__) || defined(__i386__) || defined(__powerpc64__)
 #define PARALLAX_STRICT_ARITHMETIC_BEGIN _Pragma("float_control(precise, on, push)")
 #define PARALLAX_STRICT_ARITHMETIC_END _Pragma("float_control(pop)")
-// There a backend contracts whatever was said, unless it is told not to: -ffast-math implies -ffp-contract=fast.
+// There a backend contracts in spite of both, unless it is told not to: -ffast-math implies -ffp-contract=fast.
 #if defined(__FAST_MATH__) && (defined(__FMA__) || defined(__powerpc64__)) && !defined(PARALLAX_FP_CONTRACT_OFF)
 #pragma GCC warning \
     "parallax: clang's -ffast-math contracts our arithmetic: add -ffp-contract=off and -DPARALLAX_FP_CONTRACT_OFF, which says so"
@@ -67,13 +68,13 @@
 #endif
 #endif
 #define PARALLAX_NO_CONTRACT _Pragma("clang fp contract(off)")
-#elif defined(__CUDACC__)  // which hands them on to g++
+#elif defined(__CUDACC__)  // hands them on to g++
 #define PARALLAX_STRICT_ARITHMETIC_BEGIN                                                     \
   _Pragma("nv_diagnostic push") _Pragma("nv_diag_suppress 1675") _Pragma("GCC push_options") \
       _Pragma("GCC optimize(\"no-fast-math,fp-contract=off\")")
-// Ends what BEGIN began. The two stand in pairs at namespace scope, around loops and rules.
+// Ends the effect of BEGIN. The two stand in pairs at namespace scope, around loops and rules.
 #define PARALLAX_STRICT_ARITHMETIC_END _Pragma("GCC pop_options") _Pragma("nv_diagnostic pop")
-// The first line of a rule's body: its arithmetic is not contracted, whatever function it is inlined into. Only clang needs it
+// First line of a rule's body: its arithmetic is not contracted, in any function into which it is inlined. Only clang needs it
 // there.
 #define PARALLAX_NO_CONTRACT
 #elif defined(__GNUC__)
@@ -86,16 +87,16 @@
 #define PARALLAX_NO_CONTRACT
 #endif
 
-// Before a function: it is compiled for vectors of 32 bytes, on which the compiler may not count, and called where may_widen
-// and machine_is_wider() say so. The bits are the same, for AVX2 alone contracts nothing. There a prefetch for writing takes a
-// line away from the cores that have read it; processors with AVX2 that know no PREFETCHW take it for no operation. A function
-// that prefetches nothing needs it only where the compiler does not take such vectors anyway (`is_wide`).
+// Prefix of a function compiled for vectors of 32 bytes, on which the compiler may not count, and called if may_widen and
+// machine_is_wider() say so. The bits are unchanged, for AVX2 alone contracts nothing. There a prefetch for writing takes a
+// line away from the cores that have read it; processors with AVX2 but no PREFETCHW take it for no operation. A function
+// without prefetches needs it only if the compiler does not take such vectors anyway (`is_wide`).
 #if !defined(__x86_64__) || defined(__CUDACC__)
 #define PARALLAX_WIDER
 namespace parallax::inline v0_2::detail {
-// Whether functions marked PARALLAX_WIDER may be called at all on this architecture: fixed as it is compiled.
+// True if functions marked PARALLAX_WIDER may be called at all on this architecture: fixed as it is compiled.
 inline constexpr bool may_widen = false;
-// Whether the processor that runs the program has what PARALLAX_WIDER compiles for. Callers ask it once they know `may_widen`.
+// Returns true if the program's processor has the instructions of PARALLAX_WIDER. Callers ask it once they know `may_widen`.
 constexpr bool machine_is_wider() { return false; }
 }  // namespace parallax::detail
 #elif defined(__AVX2__)
@@ -116,7 +117,7 @@ inline bool machine_is_wider() { return __builtin_cpu_supports("avx2"); }
 }  // namespace parallax::detail
 #endif
 namespace parallax::inline v0_2::detail {
-// Whether the compiler takes vectors of 32 bytes everywhere.
+// True if the compiler takes vectors of 32 bytes everywhere.
 #if defined(__AVX2__)
 inline constexpr bool is_wide = true;
 #else

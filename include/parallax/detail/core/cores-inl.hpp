@@ -13,7 +13,7 @@ inline int cores_paid_for(double quota, double period) {
   return cores * period < quota ? cores + 1 : cores;
 }
 
-// Reads up to two numbers from a file of a folder; a number that is not there stays as it was.
+// Reads up to two numbers from a file of a folder; a missing number stays unchanged.
 PARALLAX_COLD inline void read_numbers(char const* folder, char const* name, double& first, double* second = nullptr) {
   char path[6144];
   std::snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -33,7 +33,7 @@ PARALLAX_COLD inline int cores_of_group(char const* folder) {
   return cores_paid_for(quota, period);
 }
 
-// Returns whether `cpu` is in a list of words that are parted by commas.
+// Returns true if `cpu` is in a list of words parted by commas.
 inline bool lists_cpu(char const* words) {
   for (; words; words = std::strchr(words, ',')) {
     words += *words == ',';

@@ -1,5 +1,5 @@
-// The number of cores that the ranks of a host have: as the system lets them run (affinity), and as their container pays for
-// (quota). Communicators ask it once, and their waits differ where ranks outnumber cores.
+// Number of cores for the ranks of a host: as the system lets them run (affinity), and as their container pays for (quota).
+// Communicators ask it once, and their waits differ if ranks outnumber cores.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@
 
 namespace parallax::inline v0_2::detail {
 
-// A set of cores. Ranks can tell each other one as bytes. Cores beyond the 1024th are not in it.
+// A set of cores. Ranks can tell each other one as bytes. Cores beyond the 1024th are left out.
 struct CoreSet {
   std::uint64_t bits[16] = {};
 
-  // Returns the cores on which the calling thread may run; none where the system does not tell.
+  // Returns the cores on which the calling thread may run; none if the system does not tell.
   static CoreSet own() {
     CoreSet set;
 #if __has_include(<sched.h>)
@@ -31,7 +31,7 @@ struct CoreSet {
   void add(CoreSet const& other) {
     for (int i = 0; i < 16; ++i) bits[i] |= other.bits[i];
   }
-  // Returns how many cores are in it.
+  // Returns the number of cores in the set.
   int count() const {
     int count = 0;
     for (std::uint64_t const word : bits) count += __builtin_popcountll(word);
@@ -39,20 +39,20 @@ struct CoreSet {
   }
 };
 
-// Returns the least of several numbers of cores: 0 means that there is no bound.
+// Returns the least of several numbers of cores: 0 means no bound.
 inline int least_cores(int one, int other) { return one == 0 || (other > 0 && other < one) ? other : one; }
 
-// Returns how many cores this process may use by the quota of its control group and all around it, rounded up; 0 where there is
+// Returns how many cores this process may use by the quota of its control group and all around it, rounded up; 0 if there is
 // none. `root`: of the file system, for tests.
 PARALLAX_COLD int cores_by_quota(char const* root = "");
 
-// Returns how many cores there are for ranks on that set, as many as the quota pays for at most; 0 where nobody knows.
+// Returns the number of cores for ranks on this set, bounded by the quota; 0 if nobody knows.
 PARALLAX_COLD inline int usable_cores(CoreSet const& set) { return least_cores(set.count(), cores_by_quota()); }
 
-// Returns how many cores this host has; 0 where nobody knows.
+// Returns how many cores this host has; 0 if nobody knows.
 int cores_of_host();
 
-// Returns whether so many ranks outnumber the cores that they have. False where nobody knows.
+// Returns true if so many ranks outnumber their cores. False if nobody knows.
 inline bool outnumber(int ranks, int cores) { return cores > 0 && ranks > cores; }
 
 }  // namespace parallax::detail

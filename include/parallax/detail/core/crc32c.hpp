@@ -1,5 +1,5 @@
-// CRC-32C (Castagnoli), as iSCSI and ext4 have it: a sum that finds flipped bits of a wire. Connections between ranks
-// (detail/transport/socket/connection.hpp) take it of the bytes that they send and read.
+// CRC-32C (Castagnoli), as in iSCSI and ext4: a sum that finds flipped bits of a wire. Connections between ranks
+// (detail/transport/socket/connection.hpp) take it of all bytes sent and read.
 #pragma once
 
 #include <array>
@@ -14,9 +14,9 @@
 
 namespace parallax::inline v0_2::detail {
 
-// The tables for bytes that come 8 at a time: `table[k][b]` is the remainder of byte b with k bytes of zeros behind it.
+// Tables for 8 bytes at a time: `table[k][b]` is the remainder of byte b with k bytes of zeros behind it.
 struct Crc32cTables {
-  static constexpr std::uint32_t polynomial = 0x82f63b78;  // its bits in the order in which they are sent
+  static constexpr std::uint32_t polynomial = 0x82f63b78;  // its bits in the order of the wire
   std::array<std::array<std::uint32_t, 256>, 8> table{};
 
   constexpr Crc32cTables() {
@@ -31,7 +31,7 @@ struct Crc32cTables {
 };
 inline constexpr Crc32cTables crc32c_tables;
 
-// Returns the product of two remainders: of polynomials over bits, of which the highest bit has x to the power of 0.
+// Returns the product of two remainders: of polynomials over bits, with x to the power of 0 as the highest bit.
 constexpr std::uint32_t crc32c_product(std::uint32_t a, std::uint32_t b) {
   std::uint32_t product = 0;
   for (; a != 0; a <<= 1) {
@@ -66,12 +66,12 @@ inline std::uint64_t crc32c_word(std::byte const* at) {
   return word;
 }
 
-// The three below go on from a remainder, whose bits are not inverted here.
+// The three below go on from a remainder with bits that are not inverted here.
 inline std::uint32_t crc32c_by_tables(std::uint32_t rest, std::byte const* at, std::size_t bytes) {
   auto const& table = crc32c_tables.table;
   for (; bytes >= 8; at += 8, bytes -= 8) {
     std::uint32_t next = 0;
-    for (std::size_t k = 0; k < 8; ++k)  // byte by byte, so that the order of a machine's bytes does not matter
+    for (std::size_t k = 0; k < 8; ++k)  // byte by byte: the order of a machine's bytes does not matter
       next ^= table[7 - k][(k < 4 ? rest >> 8 * k & 255 : 0) ^ static_cast<std::uint32_t>(at[k])];
     rest = next;
   }
@@ -80,8 +80,8 @@ inline std::uint32_t crc32c_by_tables(std::uint32_t rest, std::byte const* at, s
 }
 
 // An instruction takes 8 bytes, begins each cycle and ends three later: so three runs are taken at a time. Each goes on from
-// nothing and is put behind the one before. (The method is that of V. Gopal et al., «Fast CRC Computation for iSCSI Polynomial
-// Using CRC32 Instruction», Intel 2011.)
+// nothing and is put behind the one before. (Method: V. Gopal et al., «Fast CRC Computation for iSCSI Polynomial Using CRC32
+// Instruction», Intel 2011.)
 #if defined(__x86_64__)
 #define PARALLAX_CRC_TARGET __attribute__((target("sse4.2")))
 #define PARALLAX_CRC_WORD(rest, word) static_cast<std::uint32_t>(__builtin_ia32_crc32di(rest, word))
@@ -109,7 +109,7 @@ PARALLAX_CRC_TARGET inline std::uint32_t crc32c_by_instructions(std::uint32_t re
     for (; bytes >= 3 * run; at += 3 * run, bytes -= 3 * run) {
       std::uint32_t second = 0, third = 0;
       for (std::size_t i = 0; i < run; i += 8) {
-        if (i % 64 == 0 && run == crc32c_long)  // what no cache has comes sooner: three places at once are none to foresee
+        if (i % 64 == 0 && run == crc32c_long)  // uncached bytes come sooner: three places at once are none to foresee
           for (std::size_t k = 3; k < 6; ++k) __builtin_prefetch(at + k * run + i);
         rest = PARALLAX_CRC_WORD(rest, crc32c_word(at + i));
         second = PARALLAX_CRC_WORD(second, crc32c_word(at + run + i));
@@ -135,10 +135,9 @@ inline std::uint32_t crc32c_by_instructions(std::uint32_t rest, std::byte const*
 #if defined(__x86_64__) && !defined(__CUDACC__)
 inline bool machine_multiplies_widely() { return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq"); }
 
-// Goes on from a remainder by products: 256 bytes are what 256 bytes before them are worth behind themselves, added to those
-// that come, until 256 are left, at least of 256. Four vectors at a time. (The method is that of V. Gopal et al., «Fast CRC
-// Computation for Generic Polynomials Using PCLMULQDQ Instruction», Intel 2009; the factors are x to the power of 2,080 and
-// 2,016, as that has them.)
+// Goes on from a remainder by products, four vectors at a time: 256 bytes are multiplied by the zeros of 256 bytes behind them,
+// and added to the next 256, until 256 are left. Takes at least 256 bytes. (Method: V. Gopal et al., «Fast CRC Computation for
+// Generic Polynomials Using PCLMULQDQ Instruction», Intel 2009; the factors are x to the power of 2,080 and 2,016, as there.)
 __attribute__((target("avx512f,vpclmulqdq"))) inline std::uint32_t crc32c_by_products(std::uint32_t rest, std::byte const* at,
                                                                                       std::size_t bytes) {
   using Vector = long long __attribute__((vector_size(64)));
@@ -171,8 +170,8 @@ inline std::uint32_t crc32c_by_products(std::uint32_t rest, std::byte const* at,
 }
 #endif
 
-// Returns the sum of these bytes behind others, whose sum is `before`; 0: of these alone. Finds every change of up to 32 bits
-// in a row, and of three bits anywhere in 256 KiB.
+// Returns the sum of these bytes behind others with the sum `before`; 0: of these alone. Finds every change of up to 32 bits in
+// a row, and of three bits anywhere in 256 KiB.
 inline std::uint32_t crc32c(std::uint32_t before, void const* bytes, std::size_t size) {
   auto const* const at = static_cast<std::byte const*>(bytes);
   if (size >= 1024 && machine_multiplies_widely()) return ~crc32c_by_products(~before, at, size);

@@ -28,7 +28,7 @@ PARALLAX_INLINE std::string_view to_string(Errc code) {
 
 namespace parallax::inline v0_2::detail {
 
-// Appends to characters as much as fits, and needs no memory.
+// A text in given memory. Appends as many characters as fit, and allocates nothing.
 class BriefText {
  public:
   // Begins a text. The last of so many characters will be a zero.

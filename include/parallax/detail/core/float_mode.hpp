@@ -1,4 +1,4 @@
-// The calling thread's way of rounding, and of flushing subnormal numbers to zero: ranks that differ in it compute other bits.
+// Rounding of the calling thread, and its flushing of subnormal numbers to zero: ranks that differ in it compute other bits.
 // Each agreement of an engine compares it.
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Returns the bits of the processor's control word by which results differ: those of rounding and of subnormal numbers, not
-// those of exceptions. 0 is IEEE 754's default, and the answer where the word is not known. Read anew at each call, for a
-// library that is loaded later may set them.
+// Returns the bits of the processor's control word by which results differ: of rounding and of subnormal numbers, not of
+// exceptions. 0 is IEEE 754's default, and the answer for an unknown word. Read anew at each call, for a library loaded later
+// may set them.
 inline std::uint64_t float_mode() noexcept {
 #if defined(__x86_64__) && defined(__GNUC__)
   return __builtin_ia32_stmxcsr() & 0xe040u;  // rounding control, FTZ; DAZ

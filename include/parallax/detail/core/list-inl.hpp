@@ -26,7 +26,7 @@ PARALLAX_INLINE void detail::ListMemory::fill_up(std::size_t n, void const* valu
     char* const first = static_cast<char*>(memory_) + size_ * each;
     std::size_t const all = (n - size_) * each;
     __builtin_memcpy(first, value, each);
-    for (std::size_t done = each; done < all;) {  // what is there already, once more
+    for (std::size_t done = each; done < all;) {  // the part filled already, once more
       std::size_t const next = done < all - done ? done : all - done;
       __builtin_memcpy(first + done, first, next);
       done += next;

@@ -1,6 +1,6 @@
-// Lists that own their elements. What sessions, policies and communicators keep is in these; what users hand over and are handed
-// is in a std::vector or a span. A std::vector costs a compiler some forty functions for each type of elements, of which the
-// engine has forty: a trainer with these takes a fifth less to compile, and its front end a quarter.
+// Lists that own their elements, for the memory of sessions, policies and communicators. Users hand over and get std::vectors
+// or spans. A std::vector costs a compiler some forty functions for each type of elements, and the engine has forty types: a
+// trainer with these lists takes a fifth less to compile, and its front end a quarter.
 #pragma once
 
 #include <cstddef>
@@ -16,19 +16,19 @@ namespace parallax::inline v0_2 {
 
 namespace detail {
 
-// The memory of a list, and what is done to it by the size of an element, `each`, whatever its type is. Where std::bad_alloc is
-// thrown nothing has changed.
+// Memory of a list, and its operations by the size of an element, `each`, for any type. After std::bad_alloc nothing has
+// changed.
 class ListMemory {
  public:
-  // How many elements there are.
+  // Returns the number of elements.
   std::size_t size() const noexcept { return size_; }
-  // Whether there is none.
+  // Returns true if there is none.
   bool empty() const noexcept { return size_ == 0; }
-  // How many elements there can be without an allocation.
+  // Returns the number of elements that fit without an allocation.
   std::size_t capacity() const noexcept { return capacity_; }
 
  protected:
-  // Moves `n` elements to memory that has none, and ends those it moved from; null for elements that move as bytes do.
+  // Moves `n` elements to memory that has none, and ends the old ones; null for elements that move as bytes.
   using Mover = void (*)(void* from, std::size_t n, void* to) noexcept;
 
   ListMemory() = default;
@@ -36,15 +36,15 @@ class ListMemory {
   ListMemory& operator=(ListMemory const&) = delete;
   ~ListMemory() = default;
 
-  // Makes room for `least` elements, and for twice as many as there was room for.
+  // Makes room for `least` elements, and for twice as many as before.
   void grow(std::size_t least, std::size_t each, Mover mover);
-  // Makes room for `room` elements, no fewer than there are. Throws std::bad_alloc also where no memory has so many bytes.
+  // Makes room for `room` elements, no fewer than there are. Throws std::bad_alloc also if no memory has so many bytes.
   void move_to(std::size_t room, std::size_t each, Mover mover);
-  // Of elements that are bytes: there are `n` from now on, of which new ones are copies of `*value`.
+  // Sets the number of elements that are bytes to `n`; new ones are copies of `*value`.
   void fill_up(std::size_t n, void const* value, std::size_t each);
-  // The same: `n` elements more, which are copies of those at `from`, elsewhere.
+  // Appends, likewise, `n` copies of the elements at `from`, elsewhere.
   void append_bytes(void const* from, std::size_t n, std::size_t each);
-  // Exchanges what the lists have.
+  // Exchanges the contents of the lists.
   void exchange(ListMemory& other) noexcept {
     std::swap(memory_, other.memory_);
     std::swap(size_, other.size_);
@@ -57,38 +57,38 @@ class ListMemory {
 
 }  // namespace detail
 
-// Elements in a row that it owns, as of a std::vector, with those of a vector's functions that the library needs. T moves without
-// an exception. What refers to elements is invalid after the list has grown. Ranges are preconditions, which nothing checks.
+// Owned elements in a row, with the functions of a std::vector that the library needs. T moves without an exception. References
+// to elements are invalid after the list has grown. Ranges are preconditions; nothing checks them.
 template <class T>
 class List : public detail::ListMemory {
   static_assert(std::is_nothrow_move_constructible_v<T> || !std::is_move_constructible_v<T>);
   static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
 
  public:
-  // The type of an element.
+  // Type of an element.
   using value_type = T;
 
-  List() noexcept = default;  // the others begin with it: where one of them throws, what was made is ended
-  // `n` elements, each a T{}.
+  List() noexcept = default;  // the others begin with it: if one throws, its elements are ended
+  // Makes `n` elements, each a T{}.
   explicit List(std::size_t n) : List() { resize(n); }
-  // `n` copies of `value`.
+  // Makes `n` copies of `value`.
   List(std::size_t n, T const& value) : List() { assign(n, value); }
-  // Copies of the elements of a range.
+  // Copies the elements of a range.
   template <class It>
     requires requires(It it) { *it; }
   List(It first, It last) : List() { append(first, last); }
-  // These elements.
+  // Copies these elements.
   List(std::initializer_list<T> elements) : List() { append(elements.begin(), elements.end()); }
-  // Copies of the elements.
+  // Copies the elements.
   List(List const& other) : List() { append(other.begin(), other.end()); }
   // Takes the elements, and leaves `other` empty.
   List(List&& other) noexcept { exchange(other); }
-  // Copies of the other's elements in place of its own.
+  // Replaces its elements by copies of the other's.
   List& operator=(List const& other) {
     if (this != &other) assign(other.begin(), other.end());
     return *this;
   }
-  // The other's elements in place of its own.
+  // Replaces its elements by the other's.
   List& operator=(List&& other) noexcept {
     List taken{std::move(other)};
     exchange(taken);
@@ -100,29 +100,29 @@ class List : public detail::ListMemory {
     ::operator delete(memory_);
   }
 
-  // The first element; null as long as nothing was ever allocated.
+  // Returns the first element; null as long as nothing was ever allocated.
   T* data() noexcept { return static_cast<T*>(memory_); }
-  // The same, for reading.
+  // Returns it for reading.
   T const* data() const noexcept { return static_cast<T const*>(memory_); }
-  // The first element, for loops.
+  // Returns the first element, for loops.
   T* begin() noexcept { return static_cast<T*>(memory_); }
-  // The same, for reading.
+  // Returns it for reading.
   T const* begin() const noexcept { return static_cast<T const*>(memory_); }
-  // Behind the last element.
+  // Returns the place behind the last element.
   T* end() noexcept { return static_cast<T*>(memory_) + size_; }
-  // The same, for reading.
+  // Returns it for reading.
   T const* end() const noexcept { return static_cast<T const*>(memory_) + size_; }
-  // Element i, 0 <= i < size().
+  // Returns element i, 0 <= i < size().
   T& operator[](std::size_t i) noexcept { return static_cast<T*>(memory_)[i]; }
-  // The same, for reading.
+  // Returns it for reading.
   T const& operator[](std::size_t i) const noexcept { return static_cast<T const*>(memory_)[i]; }
-  // The first element of a list that is not empty.
+  // Returns the first element of a list that is not empty.
   T& front() noexcept { return *static_cast<T*>(memory_); }
-  // The same, for reading.
+  // Returns it for reading.
   T const& front() const noexcept { return *static_cast<T const*>(memory_); }
-  // The last element of a list that is not empty.
+  // Returns the last element of a list that is not empty.
   T& back() noexcept { return static_cast<T*>(memory_)[size_ - 1]; }
-  // The same, for reading.
+  // Returns it for reading.
   T const& back() const noexcept { return static_cast<T const*>(memory_)[size_ - 1]; }
 
   // Ends all elements, and keeps their memory.
@@ -137,21 +137,21 @@ class List : public detail::ListMemory {
   void reserve(std::size_t n) {
     if (n > capacity_) move_to(n, sizeof(T), mover());
   }
-  // One more element, a copy of any, also of one of the list's.
+  // Appends a copy of any element, also of one of the list's.
   void push_back(T const& value) { push_back(T(value)); }
-  // The same of one that is none of the list's, and moves.
+  // Moves an element of elsewhere to the end.
   void push_back(T&& value) {
     if (size_ == capacity_) grow(size_ + 1, sizeof(T), mover());
     new (data() + size_) T(std::move(value));
     ++size_;
   }
-  // One more element, made from the arguments.
+  // Appends an element made from the arguments.
   template <class... Arguments>
   T& emplace_back(Arguments&&... arguments) {
     push_back(T(std::forward<Arguments>(arguments)...));
     return back();
   }
-  // `n` elements: the last ones end, or new ones are each a T{}.
+  // Sets the number of elements to `n`: the last ones end, or new ones are each a T{}.
   void resize(std::size_t n) {
     if constexpr (is_bytes) {
       T const value{};
@@ -162,7 +162,7 @@ class List : public detail::ListMemory {
       for (; size_ < n; ++size_) new (data() + size_) T();
     }
   }
-  // `n` elements: the last ones end, or new ones are copies of `value`, which is none of the list's.
+  // Sets the number of elements to `n`: the last ones end, or new ones are copies of `value`, which is none of the list's.
   void resize(std::size_t n, T const& value) {
     if constexpr (is_bytes) {
       fill_up(n, &value, sizeof(T));
@@ -172,19 +172,19 @@ class List : public detail::ListMemory {
       for (; size_ < n; ++size_) new (data() + size_) T(value);
     }
   }
-  // `n` copies of `value`, which is none of the list's, in place of the elements.
+  // Replaces the elements by `n` copies of `value`, which is none of the list's.
   void assign(std::size_t n, T const& value) {
     clear();
     resize(n, value);
   }
-  // Copies of a range, which is none of the list's, in place of the elements.
+  // Replaces the elements by copies of a range, which is none of the list's.
   template <class It>
     requires requires(It it) { *it; }
   void assign(It first, It last) {
     clear();
     append(first, last);
   }
-  // Copies of the elements of a range behind the others.
+  // Appends copies of the elements of a range.
   template <class It>
   void append(It first, It last) {
     if constexpr (is_bytes && std::is_pointer_v<It> && std::is_same_v<std::remove_cv_t<std::remove_pointer_t<It>>, T>)
@@ -192,7 +192,7 @@ class List : public detail::ListMemory {
     else
       for (; first != last; ++first) push_back(T(*first));
   }
-  // Takes `n` elements out, or none, from element i on; those behind them keep their order.
+  // Takes `n` elements out, or none, from element i on; later ones keep their order.
   void drop(std::size_t i, std::size_t n = 1) {
     for (; n > 0 && i + n < size_; ++i) data()[i] = std::move(data()[i + n]);
     for (; n > 0; --n) pop_back();
@@ -200,9 +200,9 @@ class List : public detail::ListMemory {
   // Exchanges the elements of the two.
   void swap(List& other) noexcept { exchange(other); }
 
-  // Whether the elements are equal, one by one.
+  // Returns true if the elements are equal, one by one.
   friend bool operator==(List const& a, List const& b) { return a == Slice<T const>{b}; }
-  // The same, of elements that lie in another run.
+  // Compares likewise with the elements of another run.
   friend bool operator==(List const& a, Slice<T const> b) {
     if (a.size() != b.size()) return false;
     for (std::size_t i = 0; i < b.size(); ++i)
@@ -211,7 +211,7 @@ class List : public detail::ListMemory {
   }
 
  private:
-  // Whether an element is copied as bytes are.
+  // True if an element is copied as bytes.
   static constexpr bool is_bytes = std::is_trivially_copyable_v<T>;
   static constexpr Mover mover() {
     if constexpr (is_bytes) return nullptr;
@@ -224,7 +224,7 @@ class List : public detail::ListMemory {
       element.~T();
     }
   }
-  // Elements that cannot move are made once, in a list without any.
+  // Makes room for `n`. Elements that cannot move are made once, in a list without any.
   void make_room(std::size_t n) {
     if constexpr (std::is_move_constructible_v<T>) grow(n, sizeof(T), mover());
     else move_to(n, sizeof(T), nullptr);

@@ -1,5 +1,5 @@
-// Indices in the memory of a device, for tables that are there, and where bags of them begin, and their weights: a trainer marks
-// them by `on_device` and passes them to `at`, `bags`, `pull` or `grad`.
+// Indices in the memory of a device, for tables on it, with the begins and weights of bags. A trainer marks them by `on_device`
+// and passes them to `at`, `bags`, `pull` or `grad`.
 #pragma once
 
 #include <concepts>
@@ -13,7 +13,7 @@
 namespace parallax::inline v0_2 {
 
 namespace detail {
-// What may lie on a device by a mark on its type: indices and offsets, and weights.
+// Types that may lie on a device by a mark: indices and offsets, and weights.
 template <class T>
 concept Arithmetic = std::is_arithmetic_v<T>;
 }  // namespace detail
@@ -21,22 +21,22 @@ concept Arithmetic = std::is_arithmetic_v<T>;
 // An index, or a weight, that the host cannot read: a mark on the type, with the bytes of the Id.
 template <detail::Arithmetic Id>
 struct OnDevice {
-  // The number of a row, or what it is multiplied by, to be read by work on the device alone.
+  // Number of a row, or its factor, to be read by work on the device alone.
   Id index;
 };
 
-// Does not own. Indices in memory of the device on which their table is, written by work that the session's queue has before:
-// session.pull(words, px::on_device(ids)). They may be written again once the call that was given them has returned. Made into
-// a plan on the device, by one sort; the host gets the plan by one copy, for which it waits under the communicator's deadline.
-// Where a kernel cannot tell the owners of rows (a layout without `on_device`: Greedy), the host gets the indices instead.
-// Errors, by the call: those of indices in the host's memory; of the device, device, out_of_memory and timeout.
-// Weights of bags, floats or doubles, are copied there.
+// Does not own. Marks indices in memory of their table's device, written by earlier work of the session's queue:
+// session.pull(words, px::on_device(ids)). They may be written again once the call with them has returned. They are made into a
+// plan on the device, by one sort; the host gets the plan by one copy, and waits for it under the communicator's deadline. If a
+// kernel cannot tell the owners of rows (a layout without `on_device`: Greedy), the host gets the indices instead. Errors, by
+// the call: as of indices in the host's memory; of the device, device, out_of_memory and timeout. Weights of bags, floats or
+// doubles, are copied there.
 template <detail::Arithmetic Id>
 std::span<OnDevice<Id> const> on_device(std::span<Id const> ids) {
   static_assert(sizeof(OnDevice<Id>) == sizeof(Id));
   return {reinterpret_cast<OnDevice<Id> const*>(ids.data()), ids.size()};
 }
-// The same of indices that the caller may write.
+// Marks, likewise, indices that the caller may write.
 template <detail::Arithmetic Id>
 std::span<OnDevice<Id> const> on_device(std::span<Id> ids) {
   return on_device(std::span<Id const>{ids});
@@ -44,13 +44,13 @@ std::span<OnDevice<Id> const> on_device(std::span<Id> ids) {
 
 namespace detail {
 
-// Whether a type is an index on a device: what `at` and `grad` choose the way of the ids by.
+// True for an index on a device: `at` and `grad` choose the way of the ids by it.
 template <class Id>
 inline constexpr bool is_on_device = false;
 template <class Id>
 inline constexpr bool is_on_device<OnDevice<Id>> = std::integral<Id>;
 
-// The row that an id outside a table stands for under BadIds::hash, of `rows` > 0.
+// Returns the row for an id outside a table under BadIds::hash, of `rows` > 0.
 PARALLAX_HOST_DEVICE constexpr std::int64_t hashed_row(std::uint64_t id, std::int64_t rows) {
   Fingerprint hash;
   hash.add(id);

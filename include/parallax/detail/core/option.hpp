@@ -1,5 +1,5 @@
-// The axes along which a variable's type is chosen, and how a list of options in any order is normalised to one type each.
-// Whatever is an option includes it to name its axis; `Variable` picks by it.
+// Axes by which a variable's type is chosen, and the normal form of a list of options in any order: one type for each axis.
+// Every option includes it to name its axis; `Variable` picks by it.
 #pragma once
 
 #include <concepts>
@@ -7,59 +7,59 @@
 
 namespace parallax::inline v0_2 {
 
-// Every option names its axis as a member type `axis`. This is the axis of update policies, which say how gradients travel.
+// Axis of update policies: how gradients travel. Every option names its axis as a member type `axis`.
 struct policy_axis {};
-// The axis of optimizers, which say how gradients move parameters.
+// Axis of optimizers: how gradients move parameters.
 struct optimizer_axis {};
-// The axis of partitioners, which say who owns a row.
+// Axis of partitioners: the owners of rows.
 struct partitioner_axis {};
-// The axis of memory spaces, which say where parameters are.
+// Axis of memory spaces: the place of parameters.
 struct space_axis {};
-// The axis of float and double, the types of an element.
+// Axis of float and double, the types of an element.
 struct scalar_axis {};
-// The axis of `Index`, the type of a row's number.
+// Axis of `Index`, the type of a row's number.
 struct index_axis {};
 
-// The axis that an option lies on: of a type that names none, void.
+// Axis of an option; void for a type that names none.
 template <class Option>
 struct axis_of {
   // On no axis: Variable refuses such a type.
   using type = void;
 };
-// Of a class that names its axis, that one.
+// Axis of a class that names it.
 template <class Option>
   requires requires { typename Option::axis; }
 struct axis_of<Option> {
-  // The axis that the option names.
+  // Axis named by the option.
   using type = typename Option::axis;
 };
-// The axis of float, which names none itself.
+// Axis of float, which names none itself.
 template <> struct axis_of<float> {
-  // That of scalars.
+  // Axis of scalars.
   using type = scalar_axis;
 };
-// The axis of double, which names none itself.
+// Axis of double, which names none itself.
 template <> struct axis_of<double> {
-  // That of scalars.
+  // Axis of scalars.
   using type = scalar_axis;
 };
 
-// The index type of a sparse variable: `Index<std::int32_t>` or `Index<std::int64_t>`.
+// Index type of a sparse variable: `Index<std::int32_t>` or `Index<std::int64_t>`.
 template <class Int>
 struct Index {
-  // What makes it an option.
+  // Axis that makes it an option.
   using axis = index_axis;
-  // The integer type.
+  // Integer type.
   using type = Int;
 };
 
 namespace detail {
 
-// How many of `Options` lie on `Axis`.
+// Number of `Options` on `Axis`.
 template <class Axis, class... Options>
 inline constexpr int options_on = (0 + ... + (std::same_as<typename axis_of<Options>::type, Axis> ? 1 : 0));
 
-// Behind `option_or`: the first option on the axis, found by going through the list, or the default at its end.
+// Behind `option_or`: the first option on the axis, found in a walk through the list, or the default at its end.
 template <class Axis, class Default, class... Options>
 struct select {
   using type = Default;
@@ -71,11 +71,11 @@ struct select<Axis, Default, First, Rest...>
 
 }  // namespace detail
 
-// The option among `Options` that lies on `Axis`, or `Default`.
+// Option among `Options` on `Axis`, or `Default`.
 template <class Axis, class Default, class... Options>
 using option_or = typename detail::select<Axis, Default, Options...>::type;
 
-// True when every option lies on a known axis; the assertions of Variable that use this name the mistake.
+// True when every option lies on a known axis; the assertions of Variable on it name the mistake.
 template <class... Options>
 inline constexpr bool all_are_options =
     detail::options_on<policy_axis, Options...> + detail::options_on<optimizer_axis, Options...> +
@@ -83,7 +83,7 @@ inline constexpr bool all_are_options =
         detail::options_on<scalar_axis, Options...> + detail::options_on<index_axis, Options...> ==
     int{sizeof...(Options)};
 
-// True when no two options lie on the same axis, in which case the choice by `option_or` does not depend on their order.
+// True when no two options lie on one axis: the choice by `option_or` does not depend on their order then.
 template <class... Options>
 inline constexpr bool one_option_per_axis =
     detail::options_on<policy_axis, Options...> <= 1 && detail::options_on<optimizer_axis, Options...> <= 1 &&

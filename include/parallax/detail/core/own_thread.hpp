@@ -1,4 +1,4 @@
-// A thread that only its own process waits for. Leaves with threads include it.
+// A thread that only its own process waits for. Included by leaves with threads.
 #pragma once
 
 #include <system_error>
@@ -12,25 +12,25 @@
 
 namespace parallax::inline v0_2::detail {
 
-// A request to stop, as the thread that is to stop sees it. Without an OwnThread it is never made. Refers to the OwnThread's memory.
+// A request to stop, seen by the thread. Without an OwnThread it is never made. Refers to the OwnThread's memory.
 class StopToken {
  public:
   StopToken() = default;
   // Made by OwnThread.
   explicit StopToken(Published<bool> const& requested) : requested_{&requested} {}
-  // Returns whether the thread is to stop.
+  // Returns true if the thread is to stop.
   bool stop_requested() const noexcept { return requested_ && requested_->seen(); }
 
  private:
   Published<bool> const* requested_ = nullptr;
 };
 
-// A thread that is asked to stop, and waited for, where this goes: as std::jthread, which not every standard library has. A forked
-// child does not have it: there, the destructor lets it be. Move-only.
+// A thread that is asked to stop, and waited for, at the end of its life: as std::jthread, which not every standard library
+// has. A forked child does not have it: there, the destructor lets it be. Move-only.
 class OwnThread {
  public:
-  // Begins the thread, which calls body(StopToken, arguments…), or body(arguments…) where that takes no token. Throws Error
-  // (out_of_memory) where the system makes none.
+  // Begins the thread, which calls body(StopToken, arguments…), or body(arguments…) for a body without a token. Throws Error
+  // (out_of_memory) if the system makes none.
   template <class... Arguments>
   explicit OwnThread(Arguments&&... arguments)
       : stop_{make_owned<Published<bool>>()}, thread_{made(StopToken{*stop_}, std::forward<Arguments>(arguments)...)} {}
@@ -67,7 +67,7 @@ class OwnThread {
   Birth birth_;
   Owned<Published<bool>> stop_;
   union {
-    std::thread thread_;  // whose destructor would end a child
+    std::thread thread_;  // its destructor would end a child
   };
 };
 

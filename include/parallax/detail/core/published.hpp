@@ -1,10 +1,10 @@
-// A value that one thread writes for another, at a fraction of what <atomic> costs a compiler.
+// A value written by one thread for another, at a fraction of the cost of <atomic> to a compiler.
 #pragma once
 
 namespace parallax::inline v0_2::detail {
 
-// A number or a pointer that one thread writes and others read; 0 to begin with. A reader that sees a value sees all that the
-// writer wrote before it.
+// A number or a pointer that one thread writes and others read; 0 to begin with. A reader of a value sees all earlier writes of
+// the writer.
 template <class T>
 class Published {
  public:
@@ -12,7 +12,7 @@ class Published {
   T seen() const noexcept { return __atomic_load_n(&value_, __ATOMIC_ACQUIRE); }
   // Returns the value. For its writer.
   T own() const noexcept { return __atomic_load_n(&value_, __ATOMIC_RELAXED); }
-  // Writes a value, behind all that was written before. For its writer.
+  // Writes a value, behind all earlier writes. For its writer.
   void publish(T value) noexcept { __atomic_store_n(&value_, value, __ATOMIC_RELEASE); }
 
  private:

@@ -1,4 +1,4 @@
-// std::reference_wrapper, without the hash tables and searchers that <functional> brings along. AnyCommunicator includes it.
+// std::reference_wrapper, without the hash tables and searchers of <functional>. Included by AnyCommunicator.
 #pragma once
 
 #if defined(__GLIBCXX__) && __has_include(<bits/refwrap.h>)

@@ -1,5 +1,5 @@
-// Numbers of 16 bits, as which a table may keep its rows: Variable<Sparse, BFloat16>. Arithmetic is in float: a number is widened,
-// which is exact, and what is written back is rounded to the nearest, to even where two are equally near.
+// Numbers of 16 bits, in which a table may keep its rows: Variable<Sparse, BFloat16>. Arithmetic is in float: a number is
+// widened exactly, and written back to the nearest, to even if two are equally near.
 #pragma once
 
 #include <concepts>
@@ -14,23 +14,23 @@ namespace parallax::inline v0_2 {
 
 // The upper half of a float: as wide a range, with 8 bits of precision. An option of a Sparse variable.
 struct BFloat16 {
-  // What makes it an option.
+  // Axis that makes it an option.
   using axis = scalar_axis;
 
   // The sign, 8 bits of exponent, 7 of mantissa.
   std::uint16_t bits;
 
   BFloat16() = default;
-  // The nearest. What is too large becomes infinite; what is not a number stays so, and is quiet.
+  // Rounds to the nearest. A number too large becomes infinite; a NaN stays one, and is quiet.
   PARALLAX_HOST_DEVICE constexpr explicit BFloat16(float value) : bits{nearest(value)} {}
-  // The same number.
+  // Returns the number as a float, exactly.
   PARALLAX_HOST_DEVICE constexpr operator float() const { return value(bits); }
 
-  // What such bits stand for. Loops over many are of these two functions, for compilers take no vectors of structs.
+  // Returns the number of such bits. Loops over many are of these two functions, for compilers take no vectors of structs.
   PARALLAX_HOST_DEVICE static constexpr float value(std::uint16_t bits) {
     return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
   }
-  // The bits of the nearest number.
+  // Returns the bits of the nearest number.
   PARALLAX_HOST_DEVICE static constexpr std::uint16_t nearest(float number) {
     auto const value = __builtin_bit_cast(std::uint32_t, number);
     std::uint32_t const rounded = (value + 0x7fffu + ((value >> 16) & 1u)) >> 16, quiet = (value >> 16) | 0x40u;
@@ -40,19 +40,19 @@ struct BFloat16 {
 
 // IEEE 754's binary16: 11 bits of precision, and numbers up to 65504. An option of a Sparse variable.
 struct Float16 {
-  // What makes it an option.
+  // Axis that makes it an option.
   using axis = scalar_axis;
 
   // The sign, 5 bits of exponent, 10 of mantissa.
   std::uint16_t bits;
 
   Float16() = default;
-  // The nearest. From 65520 on it becomes infinite; what is not a number stays so, and is quiet.
+  // Rounds to the nearest. A number from 65520 on becomes infinite; a NaN stays one, and is quiet.
   PARALLAX_HOST_DEVICE constexpr explicit Float16(float value) : bits{nearest(value)} {}
-  // The same number.
+  // Returns the number as a float, exactly.
   PARALLAX_HOST_DEVICE constexpr operator float() const { return value(bits); }
 
-  // What such bits stand for.
+  // Returns the number of such bits.
   PARALLAX_HOST_DEVICE static constexpr float value(std::uint16_t bits) {
     constexpr std::uint32_t infinite = 0x7c00u << 13, least = 113u << 23;  // in a float's place; 2^-14
     std::uint32_t const magnitude = static_cast<std::uint32_t>(bits & 0x7fffu) << 13;
@@ -64,7 +64,7 @@ struct Float16 {
           __builtin_bit_cast(std::uint32_t, __builtin_bit_cast(float, value + (1u << 23)) - __builtin_bit_cast(float, least));
     return __builtin_bit_cast(float, sign | value);
   }
-  // The bits of the nearest number.
+  // Returns the bits of the nearest number.
   PARALLAX_HOST_DEVICE static constexpr std::uint16_t nearest(float number) {
     auto const value = __builtin_bit_cast(std::uint32_t, number);
     std::uint32_t const sign = (value >> 16) & 0x8000u, magnitude = value & 0x7fffffffu;
@@ -77,15 +77,15 @@ struct Float16 {
   }
 };
 
-// Whether T is kept in 16 bits and computed with in float.
+// True if T is kept in 16 bits and computed with in float.
 template <class T>
 inline constexpr bool is_short_float = std::same_as<T, BFloat16> || std::same_as<T, Float16>;
-// What rows that are kept as T are computed with: gradients, sums, slots, and what a pull brings.
+// Type of computations with rows kept as T: of gradients, sums, slots, and the rows of a pull.
 template <class T>
 using computed_type = std::conditional_t<is_short_float<T>, float, T>;
 
-// Widens n numbers of 16 bits. The ranges do not overlap. Sixteen at a time, so that compilers vectorise
-// without asking first how many there are.
+// Widens n numbers of 16 bits. The ranges do not overlap. Takes sixteen at a time: compilers then vectorise without asking
+// first for n.
 template <class T>
 void widen(T const* __restrict from, std::size_t n, computed_type<T>* __restrict to) {
   constexpr std::size_t block = 16;

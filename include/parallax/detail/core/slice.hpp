@@ -1,5 +1,5 @@
-// Elements in a row in memory, for lists of the library's own types: what engine, policies and searches pass and return. Such a
-// list as a std::span costs g++ 12 some 40 to 90 million instructions for each element type, for the concepts of its
+// Elements in a row in memory, for lists of the library's own types: passed and returned by engine, policies and searches. Such
+// a list as a std::span costs g++ 12 some 40 to 90 million instructions for each element type, for the concepts of its
 // constructors; this costs a tenth.
 #pragma once
 
@@ -8,49 +8,49 @@
 
 namespace parallax::inline v0_2 {
 
-// Does not own: the elements must outlive it. What std::span is, made from arrays and from all that has data() and size().
-// Ranges are preconditions, which nothing checks.
+// Does not own: the elements must outlive it. A std::span, made from arrays and from everything with data() and size(). Ranges
+// are preconditions; nothing checks them.
 template <class T>
 class Slice {
  public:
-  // What `data` points to, const where the elements may not be written.
+  // Target of `data`, const if the elements may not be written.
   using element_type = T;
-  // The same without const, as generic code over ranges asks for it.
+  // Type of an element without const, for generic code over ranges.
   using value_type = std::remove_cv_t<T>;
 
   constexpr Slice() = default;
-  // `size` elements from `data` on.
+  // Takes `size` elements from `data` on.
   constexpr Slice(T* data, std::size_t size) : data_{data}, size_{size} {}
-  // All elements of a vector, a span or another run of T. Refers to them, also where the run is a temporary.
+  // Takes all elements of a vector, a span or another run of T. Refers to them, also if the run is a temporary.
   template <class Run>
     requires requires(Run& run) {
       static_cast<T*>(run.data());
       run.size();
     }
   constexpr Slice(Run&& run) : data_{run.data()}, size_{run.size()} {}
-  // All elements of an array.
+  // Takes all elements of an array.
   template <std::size_t n>
   constexpr Slice(T (&run)[n]) : data_{run}, size_{n} {}
 
-  // The first element; may be null where there is none.
+  // Returns the first element; may be null if there is none.
   constexpr T* data() const { return data_; }
-  // How many elements there are.
+  // Returns the number of elements.
   constexpr std::size_t size() const { return size_; }
-  // Whether there is none.
+  // Returns true if there is none.
   constexpr bool empty() const { return size_ == 0; }
-  // The first element, for loops.
+  // Returns the first element, for loops.
   constexpr T* begin() const { return data_; }
-  // Behind the last element.
+  // Returns the place behind the last element.
   constexpr T* end() const { return data_ + size_; }
-  // Element i, 0 <= i < size().
+  // Returns element i, 0 <= i < size().
   constexpr T& operator[](std::size_t i) const { return data_[i]; }
-  // The first element of a slice that is not empty.
+  // Returns the first element of a slice that is not empty.
   constexpr T& front() const { return data_[0]; }
-  // The last element of a slice that is not empty.
+  // Returns the last element of a slice that is not empty.
   constexpr T& back() const { return data_[size_ - 1]; }
-  // The first `count` elements, of at least so many.
+  // Returns the first `count` elements, of at least so many.
   constexpr Slice first(std::size_t count) const { return {data_, count}; }
-  // The elements from number `offset` on, at most size().
+  // Returns the elements from number `offset` on, at most size().
   constexpr Slice subspan(std::size_t offset) const { return {data_ + offset, size_ - offset}; }
 
  private:

@@ -1,5 +1,5 @@
-// Copies past the caches: what is written where more has to be written than they hold does not fetch its lines first. Row loops
-// of the host and lent memory's copies include it.
+// Copies past the caches: a write of more bytes than they hold does not fetch its lines first. Included by row loops of the
+// host and lent memory's copies.
 #pragma once
 
 #include <cstddef>
@@ -10,20 +10,20 @@
 
 namespace parallax::inline v0_2::detail {
 
-// What has so many bytes fits no cache: it is waited for, and what is written leaves the caches before it is read.
+// Number of bytes that fits no cache: readers wait for the bytes, and written ones leave the caches before they are read.
 inline constexpr std::size_t many_bytes = std::size_t{8} << 20;
 inline constexpr std::size_t streamed_word = 16;  // bytes
 
 #if defined(__SSE2__) && !defined(__CUDACC__)
-// A word that is stored past the caches, over memory of any type.
+// A word stored past the caches, over memory of any type.
 using StreamedWord = long long __attribute__((vector_size(streamed_word), may_alias));
 
-// Whether rows that are written to `out` are many enough to go past the caches, and begin and end at words.
+// Returns true if the rows written to `out` are many enough to go past the caches, and begin and end at words.
 inline bool can_stream(void const* out, std::size_t row_bytes, std::size_t rows) {
   return rows * row_bytes >= many_bytes && row_bytes % streamed_word == 0 &&
          reinterpret_cast<std::uintptr_t>(out) % streamed_word == 0;
 }
-// One word to `to`, which a word may begin at, without its line being fetched. Visible to others after `end_stream`.
+// Stores one word to `to`, at a multiple of a word, without fetching its line. Visible to others after `end_stream`.
 inline void store_past_caches(StreamedWord* to, StreamedWord word) {
 #if defined(__clang__)
   __builtin_nontemporal_store(word, to);
@@ -32,7 +32,7 @@ inline void store_past_caches(StreamedWord* to, StreamedWord word) {
 #endif
 }
 
-// Copies whole words past the caches: `bytes` is a multiple of a word, and `to` where a word may begin. `in` may lie anywhere.
+// Copies whole words past the caches: `bytes` and `to` are multiples of a word. `in` may lie anywhere.
 inline void stream_words(void* out, void const* in, std::size_t bytes) {
   auto* to = static_cast<StreamedWord*>(out);
   auto const* from = static_cast<std::byte const*>(in);
@@ -49,17 +49,17 @@ inline void stream_words(void* out, void const* in, std::size_t bytes) {
   }
   for (; words > 0; --words) store_past_caches(to++, next());
 }
-// Called after the last word, before another thread may be told of them.
+// Ends the stores. Called after the last word, before another thread may be told of them.
 inline void end_stream() { __builtin_ia32_sfence(); }
 #else
-// Where no such store is known: never, an ordinary copy, and nothing to wait for.
+// Without such a store: never, an ordinary copy, and nothing to wait for.
 constexpr bool can_stream(void const*, std::size_t, std::size_t) { return false; }
 inline void stream_words(void* out, void const* in, std::size_t bytes) { std::memcpy(out, in, bytes); }
 inline void end_stream() {}
 #endif
 
-// Copies any number of bytes from and to any place past the caches, but for the ends that fill no word. Others may be told of
-// them once it has returned.
+// Copies any number of bytes from and to any place past the caches, except ends smaller than a word. Others may be told of them
+// once it has returned.
 inline void stream_bytes(void* out, void const* in, std::size_t bytes) {
   auto* to = static_cast<std::byte*>(out);
   auto const* from = static_cast<std::byte const*>(in);

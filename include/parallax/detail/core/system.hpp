@@ -1,6 +1,6 @@
-// Calls of the system that go on after a signal has interrupted them, and questions that are asked before the system would
-// answer by a signal. For the headers that call it: files (detail/interop/file.hpp), memory of a host
-// (detail/memory/nameless_file.hpp), sockets and pipes (comm).
+// Calls of the system that go on after an interruption by a signal, and questions to ask before the system would answer by a
+// signal. For the headers that call it: files (detail/interop/file.hpp), memory of a host (detail/memory/nameless_file.hpp),
+// sockets and pipes (comm).
 #pragma once
 
 #include <fcntl.h>
@@ -18,18 +18,18 @@ namespace parallax::inline v0_2::detail {
 // Opens a file that no program inherits. Returns its descriptor, or -1.
 int open_descriptor(char const* path, int flags, ::mode_t mode = 0) noexcept;
 
-// Makes a file that is not there. A mount may refuse O_EXCL itself, as some of FUSE do, and makes it without: a file that
-// somebody else has made meanwhile is then emptied. Returns its descriptor, or -1.
+// Makes a file that is not there. If a mount refuses O_EXCL itself, as some of FUSE do, makes it without: a file made meanwhile
+// by somebody else is then emptied. Returns its descriptor, or -1.
 int make_descriptor(char const* path, int flags, ::mode_t mode) noexcept;
 
-// Returns whether a file of this process may have so many bytes. A process that makes it longer than RLIMIT_FSIZE is ended by
+// Returns true if a file of this process may have so many bytes. A process that makes it longer than RLIMIT_FSIZE is ended by
 // SIGXFSZ. A process can ask before, and say EFBIG. Of bytes across the limit the system writes the part before it.
 bool may_have_bytes(std::uint64_t bytes) noexcept;
 
-// Reads until there is no more, or no room. Returns how many bytes, or -1.
+// Reads until there is no more, or no room. Returns the number of bytes, or -1.
 ::ssize_t read_all(int from, void* to, std::size_t room) noexcept;
 
-// Writes all, waiting. Returns whether the system took it.
+// Writes all, waiting. Returns true if the system took it.
 bool write_all(int to, void const* from, std::size_t bytes) noexcept;
 
 }  // namespace parallax::detail

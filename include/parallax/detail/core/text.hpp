@@ -1,5 +1,5 @@
-// Texts of errors and reports, put together out of line: a sentence costs whoever says it a list of fragments and a call.
-// Whatever throws an Error includes it.
+// Texts of errors and reports, put together out of line: a sentence costs its caller a list of fragments and a call. Included
+// by every header that throws an Error.
 #pragma once
 
 #include <charconv>
@@ -14,17 +14,17 @@
 
 namespace parallax::inline v0_2 {
 
-// A fragment of a text: words, which it refers to, or one character, or a number: the shortest text from which the same number
-// is read again, so that different numbers have different texts.
+// A fragment of a text: words, to which it refers, or one character, or a number by its shortest text that reads back as the
+// number: different numbers have different texts.
 class TextFragment {
  public:
-  // Words, up to the NUL.
+  // Takes words up to the NUL.
   constexpr TextFragment(char const* words) : words_{words} {}
-  // Words, which must outlive the fragment.
+  // Takes words, which must outlive the fragment.
   constexpr TextFragment(std::string_view words) : words_{words} {}
-  // Words, which must outlive the fragment.
+  // Takes words, which must outlive the fragment.
   TextFragment(std::string const& words) : words_{words} {}
-  // An integer in decimal digits; a char as the character.
+  // Takes an integer, in decimal digits; a char as the character.
   template <class Number>
     requires std::is_integral_v<Number>
   constexpr TextFragment(Number number)
@@ -33,9 +33,9 @@ class TextFragment {
               : std::is_signed_v<Number>   ? Kind::signed_number
                                            : Kind::number} {}
 
-  // A number by the shortest text that reads as the same float.
+  // Takes a number, by the shortest text that reads as the same float.
   constexpr TextFragment(float number) : value_{number}, kind_{Kind::single} {}
-  // A number by the shortest text that reads as the same double.
+  // Takes a number, by the shortest text that reads as the same double.
   constexpr TextFragment(double number) : value_{number}, kind_{Kind::real} {}
 
   // Appends the fragment's text. Called by `joined` and `append`.
@@ -50,7 +50,7 @@ class TextFragment {
   Kind kind_ = Kind::words;
 };
 
-// A new text of the fragments, one after the other.
+// Returns a new text of the fragments, one after the other.
 PARALLAX_COLD std::string joined(std::initializer_list<TextFragment> fragments);
 // Appends the fragments to `text`, one after the other.
 PARALLAX_COLD void append(std::string& text, std::initializer_list<TextFragment> fragments);

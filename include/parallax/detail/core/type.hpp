@@ -1,5 +1,5 @@
-// Types without RTTI: what tells two of them apart, and what the compiler calls one. Pools ask for the tag, messages for the
-// name.
+// Types without RTTI: a tag that tells two of them apart, and a type's name in the compiler's spelling. Pools ask for the tag,
+// messages for the name.
 #pragma once
 
 #include <cstddef>
@@ -7,13 +7,12 @@
 
 namespace parallax::inline v0_2 {
 
-// What tells a type from others: equal for the same type. Shared libraries that hide their symbols may each have one of their
-// own.
+// Tag of a type, equal for equal types only. Shared libraries that hide their symbols may each have one of their own.
 using TypeTag = void const*;
 
 namespace detail {
 
-// One byte for each type, whose address is the type's tag.
+// One byte for each type. Its address is the type's tag.
 template <class T>
 inline char tag_of;  // not constant: a linker may merge constants
 
@@ -56,13 +55,13 @@ inline constexpr TypeName<T> type_name_of;
 
 }  // namespace detail
 
-// The tag of T, the same in every call in a program that is one image.
+// Returns the tag of T, equal in every call in a program that is one image.
 template <class T>
 TypeTag type_tag() {
   return &detail::tag_of<T>;
 }
 
-// The name of T as messages show it: cut out of the compiler's text, alike on all ranks that run the same program.
+// Returns the name of T for messages: cut out of the compiler's text, alike on all ranks of one program.
 template <class T>
 constexpr std::string_view name_of_type() {
   return {detail::type_name_of<T>.letters, detail::type_name_of<T>.size};

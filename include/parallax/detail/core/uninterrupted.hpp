@@ -1,4 +1,4 @@
-// Calls of the system that go on after a signal has interrupted them. Included by whoever opens a file or waits.
+// Calls of the system that go on after an interruption by a signal. Included by headers that open a file or wait.
 #pragma once
 
 #include <cerrno>
@@ -7,7 +7,7 @@
 namespace parallax::inline v0_2::detail {
 
 // Makes a call again for as long as a signal interrupts it. Returns its last result, with errno as the call left it: -1, or
-// null, where it failed.
+// null, after a failure.
 template <class Call>
 auto uninterrupted(Call const& call) {
   for (;;) {

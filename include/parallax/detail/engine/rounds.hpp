@@ -1,5 +1,5 @@
-// The rounds of an engine: agreements of all ranks, words that each tells all, and the error at which they arrive where they
-// differ. An operation of a session calls them: `agree` before it sends anything, and `tell_all` for the commit of a step.
+// Rounds of an engine: agreements of all ranks, words from each rank to all, and the error at which ranks arrive if they
+// differ. An operation of a session calls `agree` before it sends anything, and `tell_all` for the commit of a step.
 #pragma once
 
 #include <cstddef>
@@ -22,57 +22,58 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Refers to the topology, the waiting and the registry. `channel` is that of all of them. Everything collective is in the order
-// of the calls. A session's core owns one; what flights agree on in `start` and `step` goes by agreements of their own.
+// Rounds of one session. Refers to the topology, the waiting and the registry. `channel` belongs to all of them. Everything
+// collective is in the order of the calls. A session's core owns one. Flights agree in `start` and `step` by agreements of
+// their own.
 template <Communicator C>
 class Rounds {
  public:
   Rounds(Topology<C> const& topology, int channel, Traffic& traffic, Waiting<C>& waiting, Registry const& registry);
 
   // Local. Begins an operation. Every agreement about it includes the operation, its number in the session, all variables made
-  // so far, and how this thread computes. `step`: completed before it. `variable`: the first one concerned, for the journal.
+  // so far, and the float mode of this thread. `step`: steps completed before. `variable`: the first one concerned, for the
+  // journal.
   Fingerprint begin(Operation operation, std::int64_t step, std::uint64_t options, std::string_view variable);
-  // How many operations have begun, this session's whole life long; ranks out of step are told by it.
+  // Returns the number of operations begun in the session's whole life. The number tells ranks that are out of step.
   std::uint64_t operations() const { return operations_; }
 
-  // Collective. What was begun, and told, in `agreement` is agreed on, or Refused is thrown. `error`: this rank's refusal;
-  // `names`: the variables concerned; `describe`: of what this rank is about to do, asked where the ranks do not agree.
+  // Collective. Agrees on everything begun and told in `agreement`, or throws Refused. `error`: this rank's refusal. `names`:
+  // the variables concerned. `describe`: this rank's next act in words, asked if the ranks do not agree.
   void agree(char const* operation, std::optional<Error> const& error, FunctionRef<std::string()> names,
              FunctionRef<std::string()> describe);
 
-  // Collective, after a round that was not unanimous. The error that all ranks arrive at, from their testimonies: `error`, if
-  // this rank refuses, else `details` of what it was about to do. Throws it where the ranks are out of step, which ends the
-  // session. Where they called different operations, one of which may have been a step, what is under way is dropped on all of
-  // them.
+  // Collective, after a round that was not unanimous. Returns the common error of all ranks, from their testimonies: `error`,
+  // if this rank refuses, else `details` of its next act. Throws the error if the ranks are out of step, which ends the
+  // session. Drops everything under way on all ranks if they called different operations, as one of them may have been a step.
   PARALLAX_COLD Error explain(char const* operation, Error const* error, std::string const& details);
-  // Whether the latest explanation has dropped what was under way; the same on all ranks.
+  // Returns true if the latest explanation has dropped everything under way, alike on all ranks.
   bool dropped() const { return dropped_; }
 
-  // Collective. Every rank's `words` to every rank, equally many: N - 1 messages of each rank, of eight bytes a word. `names`
-  // are asked only by a long wait.
+  // Collective. Tells every rank the `words` of every rank, equally many: N - 1 messages of each rank, of eight bytes a word.
+  // Asks `names` only in a long wait.
   void tell_all(char const* operation, FunctionRef<std::string()> names);
-  // What `rank` has told in the last `tell_all`, this rank's own words included. Valid until the next one, and while `words`
+  // Returns the words of `rank` in the last `tell_all`, this rank's own included. Valid until the next one, and while `words`
   // has as many.
   Slice<double const> told(int rank) const {
     return {told_.data() + static_cast<std::size_t>(rank) * words.size(), words.size()};
   }
-  // The same of all ranks, one after the other.
+  // Returns the words of all ranks, one after the other.
   List<double> const& all_told() const { return told_; }
 
-  // After an abort: returns once no peer reads our memory.
+  // Returns, after an abort, once no peer reads our memory.
   void withdraw() noexcept;
 
-  // The agreement at hand, which the operation begins and fills before it calls `agree`.
+  // Agreement at hand. The operation begins and fills it before it calls `agree`.
   Agreement<C> agreement;
   List<double> words;  // of this rank, for `tell_all`
 
  private:
-  // A wait of the operation for one transfer.
+  // Waits for one transfer of the operation.
   void await(Lane<C>& lane, char const* operation, FunctionRef<std::string()> names) {
     waiting_->drive(operation, [&] { return lane.test(); }, {lane, names});
   }
-  // Returns all else that may differ between ranks, for a testimony: the version, the operation's number, hosts, hops, options and
-  // variables.
+  // Returns everything else that may differ between ranks, for a testimony: the version, the operation's number, hosts, hops,
+  // settings, arithmetic and variables.
   std::string context(char const* operation) const;
 
   Topology<C> const* topology_;

@@ -1,8 +1,7 @@
-// How an engine waits: every wait of its operations under a deadline, with the journal that says what it waits for, and the one
-// way in which an operation fails or ends the session. A session's core owns a Waiting, in which every operation runs. The room
-// `engine` has what a session is put together of and another engine would be: how ranks wait, agree and fail.
-// Here are the words of the journal, too: the operation, and its phase. Operations name themselves by them as they begin; reports
-// and traces show them.
+// Waiting of an engine: every wait of its operations under a deadline, with a journal of its reason, and the one way in which
+// an operation fails or ends the session. A session's core owns a Waiting, and every operation runs in it. The room `engine`
+// has the parts of a session that another engine would share: how ranks wait, agree and fail. Here are also the words of the
+// journal, the operation and its phase. Operations name themselves by them as they begin; reports and traces show them.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +24,7 @@
 
 namespace parallax::inline v0_2 {
 
-// The operations of a session. The number of one is part of what ranks compare before it.
+// Operations of a session. Ranks compare the number of one before it begins.
 enum class Operation : std::uint8_t {
   pull = 1,
   start,
@@ -46,34 +45,33 @@ enum class Operation : std::uint8_t {
   together,
   replay
 };
-// How far an operation has come between its call and its return: waits for all ranks to agree; exchanges; waits for the commit;
+// Progress of an operation between its call and its return: waits for all ranks to agree; exchanges; waits for the commit;
 // gathers and applies.
 enum class Phase : std::uint8_t { agreeing = 1, exchanging, committing, applying };
 
 namespace detail {
-// As the journal keeps them.
-// By the enumerators' numbers.
+// Words of the journal, by the enumerators' numbers.
 inline constexpr JournalWord operation_words[] = {
     "nothing", "pull",    "start",  "step",    "broadcast",  "bind_step", "search_pieces", "assign",   "scale", "finish",
     "save",    "restore", "gather", "scatter", "save_async", "push",      "train",         "together", "replay"};
 inline constexpr JournalWord phase_words[] = {"", "agreeing", "exchanging", "committing", "applying"};
-// What an enumerator is called in the journal.
+// Returns the name of an enumerator in the journal.
 inline JournalWord const& word(Operation operation) { return operation_words[static_cast<std::size_t>(operation)]; }
 inline JournalWord const& word(Phase phase) { return phase_words[static_cast<std::size_t>(phase)]; }
 }  // namespace detail
 
-// The operation's word, as errors name it; ends with a zero byte.
+// Returns the operation's word, as errors name it; ends with a zero byte.
 constexpr std::string_view to_string(Operation operation) {
   return detail::operation_words[static_cast<std::size_t>(operation)].text();
 }
-// The phase's word, as reports and traces name it.
+// Returns the phase's word in reports and traces.
 constexpr std::string_view to_string(Phase phase) { return detail::phase_words[static_cast<std::size_t>(phase)].text(); }
 
 }  // namespace parallax
 
 namespace parallax::inline v0_2::detail {
 
-// What a wait is for, told if it takes too long: the exchange, which says what rank is behind, and who names the variables
+// Object of a wait, told if it takes too long: the exchange, asked for the rank behind, and the names of the variables
 // concerned. Refers to both.
 class Awaited {
  public:
@@ -83,7 +81,7 @@ class Awaited {
           return static_cast<Exchange const*>(given)->waiting_for();
         }} {}
 
-  // Asked by the wait, when it has taken a while.
+  // Returns the rank waited for. Asked by the wait, when it has taken a while.
   int waiting_for() const { return waiting_for_(exchange_); }  // a rank, or -1
 
   FunctionRef<std::string()> names;
@@ -93,43 +91,43 @@ class Awaited {
   int (*waiting_for_)(void const*);
 };
 
-// Thrown inside an engine for what all ranks agreed to refuse: the session stays usable. `Waiting::guarded` catches it, and
-// throws on the Error that it holds.
+// A refusal agreed on by all ranks, thrown inside an engine: the session stays usable. `Waiting::guarded` catches it, and
+// throws on its Error.
 struct Refused {
   Error error;
 };
 
-// What an engine has under way beside the operation at hand. A session's core is one; its Waiting calls it from every wait.
+// Things under way in an engine beside the operation at hand. A session's core is one; its Waiting calls it from every wait.
 class Underway {
  public:
-  virtual void progress() = 0;                   // lets it move on; throws what a Request's `test` throws
-  virtual void drop(char const* operation) = 0;  // collective: where ranks called different operations, it ends on all of them
+  virtual void progress() = 0;                   // lets it move on; throws the errors of a Request's `test`
+  virtual void drop(char const* operation) = 0;  // collective: ends it on all ranks, after calls of different operations
   virtual void withdraw() noexcept = 0;          // after an abort: returns once no peer touches our memory
-  virtual std::string settings() const = 0;      // what ranks must have in common, in words
+  virtual std::string settings() const = 0;      // returns the settings that ranks must have in common, in words
 
  protected:
   ~Underway() = default;
 };
 
-// How an operation stands to the work of its caller, where that goes into a stream of its own (CallerStream): `between` comes behind
-// what the caller's stream was given before, and ahead of what it is given afterwards; `beside` sees to that itself, or need not.
+// Order of an operation among its caller's work in a stream of the caller's (CallerStream). `between`: behind all earlier work
+// of the caller's stream, and ahead of all later work. `beside`: the operation sees to its order itself, or needs none.
 enum class CallerOrder : bool { between, beside };
 
-// Whether a communicator's device has a queue that tells of its caller's stream.
+// True if a communicator's device has a queue that tells of its caller's stream.
 template <Communicator C>
 inline constexpr bool knows_caller = requires(C& world) {
   begin_call(world.queue());
 };
 
-// What the queue of a communicator's device is given from now on comes behind what the caller's stream was given. Throws what the
-// device does. Called by operations that see to their own order.
+// Puts all later work of the device's queue behind the earlier work of the caller's stream. Throws the device's errors. Called
+// by operations that see to their own order.
 template <Communicator C>
 void follow_caller([[maybe_unused]] C& world) {
   if constexpr (knows_caller<C>) begin_call(world.queue());
 }
 
-// While it lives, operations on rows go into the stream of the caller, where there is one. Then the queue's own work waits for it.
-// Made by a `start` around the preparation of its updates.
+// While it lives, operations on rows go into the stream of the caller, if there is one. Afterwards the queue's own work waits
+// for that stream. Made by a `start` around the preparation of its updates.
 template <Communicator C>
 class InCallersStream {
  public:
@@ -138,7 +136,7 @@ class InCallersStream {
   }
   InCallersStream(InCallersStream const&) = delete;
   ~InCallersStream() { hand_back(); }
-  // What the queue is given from now on comes behind all of it. Throws what the queue's device does.
+  // Puts all later work of the queue behind these operations. Throws the errors of the queue's device.
   void end() {
     hand_back();
     follow_caller(*world_);
@@ -152,8 +150,8 @@ class InCallersStream {
   C* world_;
 };
 
-// How one rank waits, and how its operations begin, fail and end. Every operation of a session runs in `guarded`, and every
-// wait of it in `drive`. Refers to the topology, the traffic and the engine. C: an edge to any communicator.
+// Waiting of one rank, and the begin, failure and end of its operations. Every operation of a session runs in `guarded`, and
+// every wait in `drive`. Refers to the topology, the traffic and the engine. C: an edge to any communicator.
 template <Communicator C>
 class Waiting final : public LongWork {
  public:
@@ -161,18 +159,18 @@ class Waiting final : public LongWork {
       : topology_{&topology}, traffic_{&traffic}, underway_{&underway}, journal_{&topology.world().journal()} {}
   Waiting(Waiting&&) = delete;
 
-  // Polls `done`, and what is under way, until it is true or the deadline has passed since it was called or the operation came
-  // to its latest phase. A failure here ends the session before the caller's memory goes out of scope: no peer reads it any
-  // more when this throws. `awaited` is asked only by a long wait, for its report. Throws Error (timeout) for the rank to blame,
-  // and what `done` throws.
+  // Polls `done`, and everything under way, until `done` is true or the deadline has passed since the call or since the
+  // operation came to its latest phase. A failure here ends the session before the caller's memory goes out of scope: no peer
+  // reads it any more when this throws. `awaited` is asked only by a long wait, for its report. Throws Error (timeout) for the
+  // rank to blame, and the errors of `done`.
   void drive(char const* operation, FunctionRef<bool()> done, Awaited const& awaited);
 
-  // Runs one public operation: a refusal is thrown on as the Error that all ranks agreed on; anything else ends the session.
+  // Runs one public operation. Throws a refusal on as the Error agreed on by all ranks; anything else thrown ends the session.
   template <class Body>
   auto guarded(char const* operation, Body&& body) {
     return guarded(operation, CallerOrder::between, body);
   }
-  // The same in another order among the caller's work on a device.
+  // Runs one public operation in another order among the caller's work on a device.
   template <class Body>
   auto guarded(char const* operation, CallerOrder order, Body&& body) {
     using Result = decltype(body());
@@ -185,53 +183,53 @@ class Waiting final : public LongWork {
     }
   }
 
-  // Local, by the thread of a ProgressThread: a little progress, if the session is not at work itself.
+  // Local, by the thread of a ProgressThread. Makes a little progress, if the session is not at work itself.
   void help() noexcept {
     help([&] { underway_->progress(); });
   }
-  // The same of other work.
+  // Does other work in the same way.
   void help(FunctionRef<void()> work) noexcept;
-  // By a ProgressThread, as it begins and as it ends: whether operations take a lock that `help` tries. Throws Error (misuse)
-  // where the communicator may be used by one thread only.
+  // Sets, by a ProgressThread as it begins and as it ends, if operations take the lock tried by `help`. Throws Error (misuse)
+  // if only one thread may use the communicator.
   void take_turns(bool on);
 
   // Local, from anywhere in the work of this rank. Tells the other ranks that the work goes on, once it has taken an eighth of
-  // the deadline, and again whenever it has taken twice as long. It is a pause, and they hear its end, too. Says nothing within
-  // a pause of the trainer's.
+  // the deadline, and again whenever it has taken twice as long. They take it for a pause, and hear its end, too. Says nothing
+  // within a pause of the trainer's.
   PARALLAX_COLD void works(bool over) noexcept override;
 
   // Aborts the communicator. After this nothing of the session is in flight, its peers are told, and operations throw Error
   // (poisoned).
   PARALLAX_COLD void end(Error const& error);
-  // Whether `end` was called.
+  // Returns true if `end` was called.
   bool ended() const { return poisoned_.has_value(); }
-  // An exception leaves the session. Its words cannot be had while it is under way; where the last operation was refused they
-  // are those of the refusal, the same on all ranks, and so is the rank that is named.
+  // Returns the error of an exception on its way out of the session. The exception's own words cannot be had by then. After a
+  // refused operation the error has the words and the rank of the refusal, alike on all ranks.
   PARALLAX_COLD Error left() const;
-  // Returns whether this process is a forked child of the rank's: it has no peers.
+  // Returns true if this process is a forked child of the rank's: it has no peers.
   bool in_child() const { return birth_.in_child(); }
-  // For rounds, which drop what is under way where ranks called different operations.
+  // Returns the work under way, for rounds. They drop it if ranks called different operations.
   Underway& underway() { return *underway_; }
-  // Whether an exception is on its way that was not when the session was made.
+  // Returns true if an exception is on its way that is younger than the session.
   bool unwinding() const { return std::uncaught_exceptions() > exceptions_; }
 
-  // Of the communicator: the record that reports of other ranks read.
+  // Returns the communicator's record, read by reports of other ranks.
   Journal& journal() { return *journal_; }
-  // Now, in ns of the communicator's clock, as the journal has it.
+  // Returns now, in ns of the communicator's clock, as in the journal.
   std::int64_t clock() const { return now(topology_->world()).count(); }
-  // The same in seconds, for what times steps.
+  // Returns now in seconds, to time steps.
   double seconds() const { return std::chrono::duration<double>{now(topology_->world())}.count(); }
-  // The operation has come to this phase: noted in the journal, with the payload sent so far. A wait's deadline begins anew.
+  // Notes the operation's new phase in the journal, with the payload sent so far. A wait's deadline begins anew.
   void advance(Phase phase) { advance(phase, clock(), {}); }
-  // The same in a wait, or right after one: what it has waited for came just after it last looked in vain. `first`: rank 0's
-  // clock, if that was an agreement.
+  // Notes a new phase in a wait, or right after one: its event came just after the last look in vain. `first`: rank 0's clock,
+  // after an agreement.
   void arrive(Phase phase, ToldClock first = {}) { advance(phase, looked_ ? looked_ : clock(), first); }
 
-  // By an operation, as it begins and as it ends: how much longer than the deadline its waits last, for what its ranks do by
-  // themselves meanwhile.
+  // Sets, by an operation as it begins and as it ends, how much longer than the deadline its waits last. Its ranks meanwhile
+  // work by themselves.
   void allow(std::chrono::nanoseconds more) { allowed_ = more; }
 
-  // The variable being worked on, for the errors of phases that do not name one. Set by seats and fetches, cleared by each
+  // Variable being worked on, for the errors of phases that do not name one. Set by seats and fetches, cleared by each
   // operation.
   std::string_view current;
 
@@ -247,20 +245,20 @@ class Waiting final : public LongWork {
     static thread_local char here;
     return &here;
   }
-  // Notes whose turn it is. Called by the thread that has just taken the turn, and before the turn is given back.
+  // Notes the holder of the turn. Called by the thread that has just taken the turn, and before the turn is given back.
   void take_turn(bool on) {
     if (takes_turns_) __atomic_store_n(&whose_turn_, on ? this_thread() : nullptr, __ATOMIC_RELAXED);
   }
 
-  // What `guarded` does, whatever the body returns: takes its turn, refuses to work in an ended session, and sorts out what is
-  // thrown.
+  // Does the work of `guarded` for a body of any result: takes the turn, refuses to work in an ended session, and sorts out
+  // everything thrown.
   void guard(char const* operation, CallerOrder order, FunctionRef<void()> body);
-  // Runs the body in that order, also where all ranks refuse what it asks for.
+  // Runs the body in this order, also if all ranks refuse its wish.
   void run(CallerOrder order, FunctionRef<void()> body);
-  // A sign of life from a long wait, for those whose wait is longer.
+  // Gives a sign of life from a long wait, for ranks with a longer one.
   void idle(int waiting_for);
-  // The error of a wait that took too long. Where ranks keep journals it names the rank that they point to, and has their
-  // report.
+  // Returns the error of a wait that took too long. If ranks keep journals, it names the rank to which they point, and has
+  // their report.
   PARALLAX_COLD Error timed_out(char const* operation, int missing, std::string const& names);
 
   Topology<C> const* topology_;
@@ -269,14 +267,14 @@ class Waiting final : public LongWork {
   Birth birth_;
   int exceptions_ = std::uncaught_exceptions();
   std::optional<Error> poisoned_, refused_;  // refused_: by the last operation
-  SpinLock turns_;                           // held by whoever works on the session, where two threads do
+  SpinLock turns_;                           // held by the thread at work on the session, of two
   bool takes_turns_ = false;
   void const* whose_turn_ = nullptr;               // of the threads, or null
-  std::int64_t works_since_ = 0, works_next_ = 0;  // ns; how long work has lasted when it is told next, or 0: it was not yet
+  std::int64_t works_since_ = 0, works_next_ = 0;  // ns; length of work at its next telling, or 0: not yet told
   Journal* journal_;
   std::uint64_t sent_before_ = 0;  // payload, by the operations before the current one
   std::uint64_t advances_ = 0;     // to another phase
-  std::int64_t looked_ = 0;        // ns, when the latest wait last looked in vain; 0: it has not
+  std::int64_t looked_ = 0;        // ns, last vain look of the latest wait; 0: none
   std::chrono::nanoseconds allowed_{0};
 };
 
@@ -293,7 +291,7 @@ void Waiting<C>::drive(char const* operation, FunctionRef<bool()> done, Awaited 
       bool const goes_on = patience.pause();
       looked_ = patience.paused_at().count();
       if (goes_on) continue;
-      if (done()) break;  // it was this rank that stood still
+      if (done()) break;  // this rank itself stood still
       throw timed_out(operation, awaited.waiting_for(), awaited.names());
     }
   } catch (...) {
@@ -309,7 +307,7 @@ void Waiting<C>::guard(char const* operation, CallerOrder order, FunctionRef<voi
   if (poisoned_)
     throw Error{Errc::poisoned, poisoned_->rank(), operation, "",
                 joined({"an earlier failure ended the session: ", poisoned_->what()})};
-  struct Leaving {  // notes that the operation has ended, however it did
+  struct Leaving {  // notes the end of the operation, after any outcome
     Waiting& waiting;
     ~Leaving() { waiting.take_turn(false), waiting.allowed_ = {}, waiting.journal_->leave(waiting.sent(), waiting.clock()); }
   } const leaving{*this};
@@ -381,7 +379,7 @@ void Waiting<C>::works(bool over) noexcept {
     if (works_next_ == 0 && journal_->status().pause > 0) return;
     works_next_ = 2 * lasted;
     tell("settling rows", 2 * deadline + 4 * lasted);
-  } catch (...) {  // waiting ranks hear of it by what ended the communicator
+  } catch (...) {  // waiting ranks hear of it from the end of the communicator
   }
 }
 
@@ -399,7 +397,7 @@ void Waiting<C>::end(Error const& error) {
   if (in_child()) return;
   try {
     topology_->world().abort(error);
-  } catch (...) {}  // no memory: the first error is the one that is told
+  } catch (...) {}  // no memory: the first error is the one told
   underway_->withdraw();
 }
 

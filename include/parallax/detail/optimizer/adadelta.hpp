@@ -10,30 +10,30 @@ namespace parallax::inline v0_2 {
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-// Adadelta, for what has no good learning rate: v += (1 - decay)(g² - v), d = sqrt(u + epsilon) / sqrt(v + epsilon) · g, u +=
-// (1 - decay)(d² - u), p -= learning_rate · d. What it divides by and what it multiplies by are means of the squares of
-// gradients, v, and of updates, u; both slots begin as 0. `Semantics` says what happens to rows that a step does not touch.
+// Adadelta, if no learning rate is known to be good: v += (1 - decay)(g² - v), d = sqrt(u + epsilon) / sqrt(v + epsilon) · g, u
+// += (1 - decay)(d² - u), p -= learning_rate · d. It divides by the mean of the squares of gradients, v, and multiplies by the
+// mean of the squares of updates, u; both slots begin as 0. `Semantics` says the fate of rows that a step does not touch.
 template <Untouched Semantics>
 struct BasicAdadelta {
-  // The option's axis.
+  // Axis of the option.
   using axis = optimizer_axis;
   // Two numbers an element: v and u.
   using element_slots = slot_types<scalar, scalar>;
-  // v, the mean square of gradients; u, that of updates.
+  // v, the mean square of gradients; u, the mean square of updates.
   static constexpr std::string_view slot_names[] = {"v", "u"};
-  // The alias's name, in messages and archives.
+  // Name of the alias, in messages and archives.
   static constexpr std::string_view name = Semantics == Untouched::lazy ? "LazyAdadelta" : "Adadelta";
-  // As the alias chose: exact or lazy.
+  // Choice of the alias: exact or lazy.
   static constexpr Untouched untouched = Semantics;
 
-  // What updates are multiplied by: 1 in the paper, less where they are too large.
+  // Factor of updates: 1 in the paper, less if they are too large.
   double learning_rate = 1.0;
-  // The share of the old means that a step keeps, ρ: 0.9 to 0.99.
+  // Share of the old means that a step keeps, ρ: 0.9 to 0.99.
   double decay = 0.9;  // ρ
   // Keeps the first updates from being 0, and roots from vanishing: 1e-8 to 1e-6.
   double epsilon = 1e-6;
 
-  // What one step does to an element.
+  // Rule of one step for an element.
   struct Rule : detail::RuleOfMeans {
     // Moves p and both means by g, in the precision of the variable.
     PARALLAX_HOST_DEVICE void operator()(auto& p, auto g, auto& v, auto& u) const noexcept {
@@ -45,17 +45,17 @@ struct BasicAdadelta {
       p -= static_cast<T>(rate) * d;
     }
 
-    // Returns whether the slots are finite: then the update is 0.
+    // Returns true if the slots are finite: then the update is 0.
     template <class T>
     PARALLAX_HOST_DEVICE bool rests(T, T v, T u) const noexcept {
       return detail::resting::is_mean(v) && detail::resting::is_mean(u);
     }
   };
-  // The rule of a step, which depends on the settings alone.
+  // Returns the rule of a step. It depends on the settings alone.
   Rule at(std::int64_t /*step*/) const { return {{learning_rate, 1 - decay, epsilon}}; }
 };
 
-// Exact: the means of a row that a step does not touch decay all the same.
+// Exact: the means of a row that a step does not touch decay, too.
 using Adadelta = BasicAdadelta<Untouched::moves>;
 // Lazy: they decay only in the steps that touch the row.
 using LazyAdadelta = BasicAdadelta<Untouched::lazy>;

@@ -12,30 +12,30 @@ namespace parallax::inline v0_2 {
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
 // Adagrad: sum += g², p -= learning_rate · g / (sqrt(sum) + epsilon). Elements that gradients reach rarely keep a large rate,
-// which suits embedding tables. One that a step does not touch rests, so that sparse and dense updates are the same thing.
+// which suits embedding tables. An element untouched by a step rests: sparse and dense updates are equal.
 struct Adagrad {
-  // The option's axis.
+  // Axis of the option.
   using axis = optimizer_axis;
   // One number an element.
   using element_slots = slot_types<scalar>;
   // sum, of the squares of all gradients so far.
   static constexpr std::string_view slot_names[] = {"sum"};
-  // The type's name, in messages and archives.
+  // Name of the type, in messages and archives.
   static constexpr std::string_view name = "Adagrad";
-  // The settings as messages name them.
+  // Names of the settings in messages.
   static constexpr std::string_view field_names[] = {"learning_rate", "initial_accumulator", "epsilon"};
 
-  // The rate of the first steps: 0.01 to 0.1.
+  // Rate of the first steps: 0.01 to 0.1.
   double learning_rate = 0.01;
-  // What every sum begins with: 0 to 0.1; the greater, the smaller the first updates.
+  // First value of every sum: 0 to 0.1; the greater, the smaller the first updates.
   double initial_accumulator = 0.0;
   // Keeps the root from vanishing: 1e-10 to 1e-7.
   double epsilon = 1e-10;
 
-  // The first value of sum, which the variable asks for as it is made.
+  // Returns the first value of sum. The variable asks for it as it is made.
   auto initial() const { return std::tuple{initial_accumulator}; }
 
-  // What one step does to an element.
+  // Rule of one step for an element.
   struct Rule {
     double rate,  // learning_rate
         epsilon;  // as the setting
@@ -48,7 +48,7 @@ struct Adagrad {
       p -= static_cast<T>(rate) * g / (parallax::sqrt(sum) + static_cast<T>(epsilon));
     }
   };
-  // The rule of a step, which depends on the settings alone.
+  // Returns the rule of a step. It depends on the settings alone.
   Rule at(std::int64_t /*step*/) const { return {learning_rate, epsilon}; }
 };
 

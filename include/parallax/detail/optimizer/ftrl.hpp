@@ -11,53 +11,53 @@ namespace parallax::inline v0_2 {
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-// FTRL-proximal, for sparse linear models whose weights should be exactly 0 where they help little. s = (sqrt(n + g²) -
-// sqrt(n)) / learning_rate, z += g - s · p, n += g², and p is what minimises the sum so far: 0 where |z| <= l1, else (sign(z) ·
-// l1 - z) / ((beta + sqrt(n)) / learning_rate + l2). z begins as 0, n as `initial_accumulator`. `Semantics` says what becomes
-// of values from outside (first ones, assigned or scaled ones) and of elements whose gradient is 0:
-//   rests  z follows such values, so that training goes on from there; an element without a gradient rests
-//   lazy   p follows z, also of an element without a gradient in a row that a step names: such values are forgotten, as by
+// FTRL-proximal, for sparse linear models with weights that should be exactly 0 if they help little. s = (sqrt(n + g²) -
+// sqrt(n)) / learning_rate, z += g - s · p, n += g², and p minimises the sum so far: 0 if |z| <= l1, else (sign(z) · l1 - z) /
+// ((beta + sqrt(n)) / learning_rate + l2). z begins as 0, n as `initial_accumulator`. `Semantics` says the fate of values from
+// outside (first ones, assigned or scaled ones) and of elements with a gradient of 0:
+//   rests  z follows such values, and training goes on from there; an element without a gradient rests
+//   lazy   p follows z, also of an element without a gradient in a row named by a step: such values are forgotten, as by
 //          TensorFlow's FtrlOptimizer
 template <Untouched Semantics>
 struct BasicFtrl {
-  // The option's axis.
+  // Axis of the option.
   using axis = optimizer_axis;
   // Two numbers an element: z and n.
   using element_slots = slot_types<scalar, scalar>;
-  // z, the sum of g - s · p over all steps so far; n, that of g².
+  // z, the sum of g - s · p over all steps so far; n, the sum of g².
   static constexpr std::string_view slot_names[] = {"z", "n"};
-  // The alias's name, in messages and archives.
+  // Name of the alias, in messages and archives.
   static constexpr std::string_view name = Semantics == Untouched::lazy ? "LazyFtrl" : "Ftrl";
-  // The alias's choice: rests or lazy.
+  // Choice of the alias: rests or lazy.
   static constexpr Untouched untouched = Semantics;
-  // The settings as messages name them.
+  // Names of the settings in messages.
   static constexpr std::string_view field_names[] = {"learning_rate", "beta", "l1", "l2", "initial_accumulator", "follow"};
 
-  // How far elements move, α: 0.01 to 1, and not 0.
+  // Size of the moves of elements, α: 0.01 to 1, and not 0.
   double learning_rate = 0.1;  // α
   // Damps the first updates, β: about 1.
   double beta = 1.0;
-  // The weight of the penalty on |p|, λ₁, which makes parameters 0: from 0 on.
-  double l1 = 0.0, l2 = 0.0;  // λ₂, of that on p² / 2: from 0 on
-  // The first value of every n: 0 to 0.1; the greater, the smaller the first updates.
+  // Weight of the penalty on |p|, λ₁, which makes parameters 0: from 0 on.
+  double l1 = 0.0, l2 = 0.0;  // λ₂, weight of the penalty on p² / 2: from 0 on
+  // First value of every n: 0 to 0.1; the greater, the smaller the first updates.
   double initial_accumulator = 0.0;
-  // A flag: z is made of p in every step that moves an element, instead of being summed. In exact arithmetic both are the same,
-  // whatever p and the settings were before. A variable sees to it by itself once a setting has changed after its first update.
-  // It is of use where a trainer writes parameters in place, and of no effect with the lazy version.
+  // A flag: z is made of p in every step that moves an element, instead of being summed. In exact arithmetic both are equal,
+  // after any p and settings. A variable sees to it by itself once a setting has changed after its first update. It is of use
+  // if a trainer writes parameters in place, and of no effect with the lazy version.
   bool follow = false;
 
   // Returns the first values: 0 of z, and the setting of n.
   auto initial() const { return std::tuple{0.0, initial_accumulator}; }
-  // Returns the same settings, by which an element moves on from its p: its z was summed by others.
+  // Returns the settings by which an element moves on from its p: its z was summed by others.
   BasicFtrl after_change() const requires(Semantics == Untouched::rests) {
     BasicFtrl settings = *this;
     settings.follow = true;
     return settings;
   }
 
-  // What one step does to an element.
+  // Rule of one step for an element.
   struct Rule {
-    // A hint to a device: a thread holds z as it was, and z as it is made of p.
+    // A hint to a device: a thread holds z from before, and z made of p.
     static constexpr bool large = Semantics == Untouched::rests;
     double rate,  // learning_rate
         inverse,  // 1 / learning_rate
@@ -88,7 +88,7 @@ struct BasicFtrl {
     PARALLAX_HOST_DEVICE void adopt(T p, T& z, T& n) const noexcept requires(Semantics == Untouched::rests) {
       z = summed<T>(p, z, parallax::sqrt(n));
     }
-    // Returns the sum z whose minimum is at p; of a p of 0 there are many, and the nearest to z is taken.
+    // Returns the sum z with its minimum at p; of a p of 0 there are many, and the nearest to z is taken.
     template <class T>
     PARALLAX_HOST_DEVICE T summed(T p, T z, T root) const noexcept {
       PARALLAX_NO_CONTRACT
@@ -98,8 +98,8 @@ struct BasicFtrl {
       return p < T{0} ? edge - pull : p > T{0} ? other - pull : inside;
     }
   };
-  // The rule of a step, which depends on the settings alone. Throws Error (invalid_argument) for a learning rate of 0 or less, by
-  // which it would divide, and for another setting below 0.
+  // Returns the rule of a step. It depends on the settings alone. Throws Error (invalid_argument) for a learning rate of 0 or
+  // less, by which it would divide, and for another setting below 0.
   Rule at(std::int64_t /*step*/) const {
     if (!(learning_rate > 0)) detail::refuse_setting(name, field_names[0], learning_rate, "more than 0");
     double const others[] = {beta, l1, l2, initial_accumulator};
@@ -109,11 +109,10 @@ struct BasicFtrl {
   }
 };
 
-// FTRL that trains on from values from outside. Elements without a gradient rest, so that sparse and dense updates are the same
-// thing.
+// FTRL that trains on from values from outside. Elements without a gradient rest: sparse and dense updates are equal.
 using Ftrl = BasicFtrl<Untouched::rests>;
-// FTRL as TensorFlow has it. Values from outside are forgotten by every element of a row that a step names, and of a dense
-// variable by all.
+// FTRL as in TensorFlow. Values from outside are forgotten by every element of a row named by a step, and of a dense variable
+// by all.
 using LazyFtrl = BasicFtrl<Untouched::lazy>;
 
 PARALLAX_STRICT_ARITHMETIC_END

@@ -11,50 +11,50 @@ namespace parallax::inline v0_2 {
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
 // LAMB, for large batches: Adam's moments m and v, r = m̂ / (sqrt(v̂) + epsilon) + weight_decay · p, p -= learning_rate · |p| /
-// |r| · r. The norms are taken over the whole of a dense variable and over each row of a table; where one is 0 the ratio is 1.
-// The slots m and v begin as 0.
+// r| · r. The norms are taken over the whole of a dense variable and over each row of a table; if one is 0 the ratio is 1. The
+// slots m and v begin as 0.
 template <Untouched Semantics>
 struct BasicLamb {
-  // The option's axis.
+  // Axis of the option.
   using axis = optimizer_axis;
   // Two numbers an element: m and v.
   using element_slots = slot_types<scalar, scalar>;
-  // m, the mean of gradients; v, that of their squares.
+  // m, the mean of gradients; v, the mean of their squares.
   static constexpr std::string_view slot_names[] = {"m", "v"};
-  // The alias's name, in messages and archives.
+  // Name of the alias, in messages and archives.
   static constexpr std::string_view name = Semantics == Untouched::lazy ? "LazyLamb" : "Lamb";
-  // As the alias chose: exact or lazy.
+  // Choice of the alias: exact or lazy.
   static constexpr Untouched untouched = Semantics;
-  // Norms are of all elements of a dense variable, and of those of each row of a table.
+  // Norms are of all elements of a dense variable, and of each row of a table.
   static constexpr Unit unit = Unit::tensor;
-  // The settings as messages name them.
+  // Names of the settings in messages.
   static constexpr std::string_view field_names[] = {"learning_rate", "beta1", "beta2", "epsilon", "weight_decay"};
 
-  // By what share of its own norm a tensor moves in a step: 1e-4 to 1e-2.
+  // Share of its own norm by which a tensor moves in a step: 1e-4 to 1e-2.
   double learning_rate = 0.001;
-  // The share of the old m that a step keeps: about 0.9.
-  double beta1 = 0.9, beta2 = 0.999;  // the share of the old v: 0.99 to 0.9999
+  // Share of the old m that a step keeps: about 0.9.
+  double beta1 = 0.9, beta2 = 0.999;  // share of the old v: 0.99 to 0.9999
   // Keeps the root from vanishing: 1e-8 to 1e-6.
   double epsilon = 1e-6;
-  // What share of p is added to its direction: 0 to 0.1.
+  // Share of p added to its direction: 0 to 0.1.
   double weight_decay = 0.01;
 
-  // The rule of the elements once the norms are known: what `Rule::finish` returns. `Directions`: the Rule.
+  // Rule of the elements once the norms are known: the result of `Rule::finish`. `Directions`: the Rule.
   template <class Directions>
   struct Trusted {
     // learning_rate · |p| / |r|.
     double rate;
-    // Knows r of an element.
+    // Source of r of an element.
     Directions directions;
 
-    // Moves p against r. The moments have moved already, so that g is not needed.
+    // Moves p against r. The moments have moved already: g is not needed.
     PARALLAX_HOST_DEVICE void operator()(auto& p, auto /*g*/, auto& m, auto& v) const noexcept {
       PARALLAX_NO_CONTRACT
       using T = std::remove_cvref_t<decltype(p)>;
       p -= static_cast<T>(rate) * directions.direction(p, m, v);
     }
   };
-  // What one step measures of an element; `finish` makes of it what moves one.
+  // Measures of one step for an element; `finish` makes the rule that moves one.
   struct Rule {
     double rate,           // learning_rate
         first,             // 1 - beta1
@@ -64,7 +64,7 @@ struct BasicLamb {
         epsilon,           // as the setting
         decay;             // weight_decay
 
-    // r of an element whose moments have moved.
+    // Returns r of an element with moments that have moved.
     template <class T>
     PARALLAX_HOST_DEVICE T direction(T p, T m, T v) const noexcept {
       PARALLAX_NO_CONTRACT
@@ -80,14 +80,14 @@ struct BasicLamb {
       double const r = static_cast<double>(direction(p, m, v)), old = static_cast<double>(p);
       return {old * old, r * r};
     }
-    // The rule by the squares of both norms, of all elements of the tensor. How many there are does not matter.
+    // Returns the rule by the squares of both norms, of all elements of the tensor. Their number does not matter.
     PARALLAX_HOST_DEVICE Trusted<Rule> finish(Measures<2> const& squares, std::int64_t /*count*/) const noexcept {
       bool const both = squares[0] > 0 && squares[1] > 0;
       return {both ? rate * (parallax::sqrt(squares[0]) / parallax::sqrt(squares[1])) : rate, *this};
     }
   };
 
-  // The rule of a step of the variable, 1 for its first.
+  // Returns the rule of a step of the variable, 1 for its first.
   Rule at(std::int64_t step) const {
     auto const t = static_cast<double>(step);
     return {learning_rate, 1 - beta1, 1 - beta2, 1 - detail::pow(beta1, t), detail::square_root(1 - detail::pow(beta2, t)),
@@ -95,9 +95,9 @@ struct BasicLamb {
   }
 };
 
-// Exact: rows that a step does not touch move all the same.
+// Exact: rows that a step does not touch move, too.
 using Lamb = BasicLamb<Untouched::moves>;
-// Lazy: rows that a step does not touch are left alone. On dense variables the same as Lamb.
+// Lazy: rows that a step does not touch are left alone. On dense variables equal to Lamb.
 using LazyLamb = BasicLamb<Untouched::lazy>;
 
 PARALLAX_STRICT_ARITHMETIC_END

@@ -9,40 +9,40 @@ namespace parallax::inline v0_2 {
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-// Whether an update looks ahead to where the velocity leads (nesterov), or follows the velocity alone (none).
+// Direction of an update: ahead to the velocity's end (nesterov), or the velocity alone (none).
 enum class LookAhead : bool { none, nesterov };
 
 // v = momentum · v + g, p -= learning_rate · v; with Nesterov's look-ahead p -= learning_rate · (g + momentum · v). The slot v,
-// a velocity, begins as 0. `Semantics` says what happens to rows that a step does not touch.
+// a velocity, begins as 0. `Semantics` says the fate of rows that a step does not touch.
 template <LookAhead Look, Untouched Semantics>
 struct BasicMomentum {
-  // The option's axis.
+  // Axis of the option.
   using axis = optimizer_axis;
   // One number an element.
   using element_slots = slot_types<scalar>;
   // v, the velocity: gradients so far, each `momentum` times less per step.
   static constexpr std::string_view slot_names[] = {"v"};
-  // Whether rows that a step does not touch are left alone.
+  // True if rows that a step does not touch are left alone.
   static constexpr bool lazy = Semantics == Untouched::lazy;
-  // The alias's name, in messages and archives.
+  // Name of the alias, in messages and archives.
   static constexpr std::string_view name =
       Look == LookAhead::none ? (lazy ? "LazyMomentum" : "Momentum") : (lazy ? "LazyNesterov" : "Nesterov");
-  // As the alias chose: exact or lazy.
+  // Choice of the alias: exact or lazy.
   static constexpr Untouched untouched = Semantics;
-  // The settings as messages name them.
+  // Names of the settings in messages.
   static constexpr std::string_view field_names[] = {"learning_rate", "momentum"};
 
-  // What velocities are multiplied by: 0.001 to 0.1.
+  // Factor of velocities: 0.001 to 0.1.
   double learning_rate = 0.01;
-  // The share of the velocity that a step keeps: 0.5 to 0.99.
+  // Share of the velocity that a step keeps: 0.5 to 0.99.
   double momentum = 0.9;
 
-  // What one step does to an element.
+  // Rule of one step for an element.
   struct Rule {
     double rate,   // learning_rate
         momentum;  // as the setting
 
-    // Adds g to what is left of v, and moves p by it.
+    // Adds g to the rest of v, and moves p by it.
     PARALLAX_HOST_DEVICE void operator()(auto& p, auto g, auto& v) const noexcept {
       PARALLAX_NO_CONTRACT
       using T = decltype(g);
@@ -58,9 +58,9 @@ struct BasicMomentum {
       if (!(rate <= (1 - momentum) * resting::most_gain)) return {};
       return {rate, resting::left_at_most(1 - momentum)};
     }
-    // Returns whether the other rule has the same momentum.
+    // Returns true if the other rule has an equal momentum.
     bool alike(Rule const& other) const noexcept { return momentum == other.momentum; }
-    // Returns whether p does not show the update without a gradient.
+    // Returns true if p does not show the update without a gradient.
     template <class T>
     PARALLAX_HOST_DEVICE bool rests(T p, T v) const noexcept {
       return detail::resting::is_unseen(p, static_cast<T>(rate), faded(0, v), T{1});
@@ -72,7 +72,7 @@ struct BasicMomentum {
       return static_cast<T>(momentum) * v + T{0};
     }
   };
-  // The rule of a step, which depends on the settings alone.
+  // Returns the rule of a step. It depends on the settings alone.
   Rule at(std::int64_t /*step*/) const { return {learning_rate, momentum}; }
 };
 

@@ -1,4 +1,4 @@
-// What a type lacks of an optimizer for elements of T, in one sentence: included by Variable, which refuses such a type by it.
+// Lacks of a type as an optimizer for elements of T, in one sentence: included by Variable, which refuses such a type by it.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,19 @@
 
 namespace parallax::inline v0_2::detail {
 
-// What may be missing, in the order in which it is looked for.
+// Parts that may be missing, in the order of the search.
 enum class OptimizerLack {
   nothing, copies, element_slots, at, rule, nothrow_rule, measure, nothrow_measure, finish, nothrow_finish
 };
 
-// What is wrong with a rule: with what at(step), or the rule's finish(sums, count), returns.
+// Returns the fault of a rule: of the result of at(step), or of the rule's finish(sums, count).
 template <class Rule, class T, class... S>
 consteval OptimizerLack rule_lacks(std::type_identity<slot_types<S...>>) {
   if constexpr (!std::is_invocable_v<Rule const&, T&, T, slot_type<S, T>&...>) return OptimizerLack::rule;
   else if constexpr (!std::is_nothrow_invocable_v<Rule const&, T&, T, slot_type<S, T>&...>) return OptimizerLack::nothrow_rule;
   else return OptimizerLack::nothing;
 }
-// What is wrong with a rule that measures: `measure`, `finish`, and then the rule that `finish` returns.
+// Returns the fault of a rule that measures: of `measure`, `finish`, and then of the result of `finish`.
 template <class Rule, class T, class... S, class... R>
 consteval OptimizerLack measured_rule_lacks(std::type_identity<slot_types<S...>> element,
                                             std::type_identity<slot_types<R...>>) {
@@ -46,7 +46,7 @@ consteval OptimizerLack measured_rule_lacks(std::type_identity<slot_types<S...>>
   }
 }
 
-// The first thing that O lacks, or `nothing`.
+// Returns the first lack of O, or `nothing`.
 template <class O, class T>
 consteval OptimizerLack optimizer_lacks() {
   if constexpr (!std::is_trivially_copyable_v<O>) {
@@ -63,7 +63,7 @@ consteval OptimizerLack optimizer_lacks() {
   }
 }
 
-// One of its assertions fails where O is no optimizer of elements of T.
+// Assertions, one of which fails if O is no optimizer of elements of T.
 template <class O, class T>
 struct check_optimizer {
   static constexpr OptimizerLack lack = optimizer_lacks<O, T>();

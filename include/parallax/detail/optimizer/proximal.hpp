@@ -1,7 +1,7 @@
 // Rules that minimise the penalty l1 |p| + l2 p² / 2 beside the loss in closed form, and so make parameters exactly 0: proximal
 // SGD (Duchi and Singer, JMLR 10, 2009), and Adagrad as mirror descent and by dual averaging (Duchi, Hazan and Singer, JMLR 12,
-// 2011). Included by parallax.hpp. In all of them exact semantics mean that the penalty moves every row in every step, and lazy
-// ones that it moves a row in the steps that touch it; on dense variables they are the same.
+// 2011). Included by parallax.hpp. In all of them exact semantics move every row by the penalty in every step, and lazy ones in
+// the steps that touch the row; on dense variables they are equal.
 #pragma once
 
 #include <tuple>
@@ -14,13 +14,13 @@ namespace parallax::inline v0_2 {
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
 namespace detail {
-// x, nearer to 0 by `by`, which is not negative, and not beyond it.
+// Returns x, nearer to 0 by `by`, which is not negative, and not beyond 0.
 template <class T>
 PARALLAX_HOST_DEVICE inline T shrunk(T x, T by) noexcept {
   PARALLAX_NO_CONTRACT
   T const size = x < T{0} ? -x : x;
   T const nearer = x < T{0} ? x + by : x - by;
-  return size <= by ? T{0} : nearer;  // what is not a number stays so
+  return size <= by ? T{0} : nearer;  // a NaN stays one
 }
 }  // namespace detail
 
@@ -28,21 +28,21 @@ PARALLAX_HOST_DEVICE inline T shrunk(T x, T by) noexcept {
 // slots.
 template <Untouched Semantics>
 struct BasicProximalSgd {
-  // The option's axis.
+  // Axis of the option.
   using axis = optimizer_axis;
   // Nothing is kept.
   using element_slots = slot_types<>;
-  // The alias's name, in messages and archives.
+  // Name of the alias, in messages and archives.
   static constexpr std::string_view name = Semantics == Untouched::lazy ? "LazyProximalSgd" : "ProximalSgd";
-  // As the alias chose: exact or lazy.
+  // Choice of the alias: exact or lazy.
   static constexpr Untouched untouched = Semantics;
 
-  // How far a step follows the gradient: 0.001 to 1.
+  // Factor of the gradient in a step: 0.001 to 1.
   double learning_rate = 0.01;
-  // The weight of |p|: from 0 on, where 0 is no penalty.
-  double l1 = 0.0, l2 = 0.0;  // that of p² / 2: from 0 on
+  // Weight of |p|: from 0 on, with 0 for no penalty.
+  double l1 = 0.0, l2 = 0.0;  // weight of p² / 2: from 0 on
 
-  // What one step does to an element.
+  // Rule of one step for an element.
   struct Rule {
     double rate,    // learning_rate
         threshold,  // learning_rate · l1
@@ -55,11 +55,11 @@ struct BasicProximalSgd {
       p = detail::shrunk<T>(p - static_cast<T>(rate) * g, static_cast<T>(threshold)) / static_cast<T>(divisor);
     }
   };
-  // The rule of a step, which depends on the settings alone.
+  // Returns the rule of a step. It depends on the settings alone.
   Rule at(std::int64_t /*step*/) const { return {learning_rate, learning_rate * l1, 1 + learning_rate * l2}; }
 };
 
-// Exact: rows that a step does not touch shrink all the same.
+// Exact: rows that a step does not touch shrink, too.
 using ProximalSgd = BasicProximalSgd<Untouched::moves>;
 // Lazy: rows shrink in the steps that touch them.
 using LazyProximalSgd = BasicProximalSgd<Untouched::lazy>;
@@ -68,34 +68,34 @@ using LazyProximalSgd = BasicProximalSgd<Untouched::lazy>;
 // element's own. sum starts as `initial_accumulator`, which is positive.
 template <Untouched Semantics>
 struct BasicProximalAdagrad {
-  // The option's axis.
+  // Axis of the option.
   using axis = optimizer_axis;
   // One number an element.
   using element_slots = slot_types<scalar>;
   // sum, of the squares of all gradients so far.
   static constexpr std::string_view slot_names[] = {"sum"};
-  // The alias's name, in messages and archives.
+  // Name of the alias, in messages and archives.
   static constexpr std::string_view name = Semantics == Untouched::lazy ? "LazyProximalAdagrad" : "ProximalAdagrad";
-  // As the alias chose: exact or lazy.
+  // Choice of the alias: exact or lazy.
   static constexpr Untouched untouched = Semantics;
 
-  // The rate of the first steps: 0.01 to 0.1.
+  // Rate of the first steps: 0.01 to 0.1.
   double learning_rate = 0.01;
-  // What every sum begins with; not 0, by whose root a step would divide: about 0.1.
+  // First value of every sum; not 0, by whose root a step would divide: about 0.1.
   double initial_accumulator = 0.1;
-  // The weight of |p|: from 0 on, where 0 is no penalty.
-  double l1 = 0.0, l2 = 0.0;  // that of p² / 2: from 0 on
+  // Weight of |p|: from 0 on, with 0 for no penalty.
+  double l1 = 0.0, l2 = 0.0;  // weight of p² / 2: from 0 on
 
-  // The first value of sum, which the variable asks for as it is made.
+  // Returns the first value of sum. The variable asks for it as it is made.
   auto initial() const { return std::tuple{initial_accumulator}; }
 
-  // What one step does to an element.
+  // Rule of one step for an element.
   struct Rule {
     double rate,  // learning_rate
         l1,       // as the setting
         l2;       // as the setting
 
-    // Adds g² to sum, and takes the step of proximal SGD at the rate that comes of it.
+    // Adds g² to sum, and takes the step of proximal SGD at the rate by the new sum.
     PARALLAX_HOST_DEVICE void operator()(auto& p, auto g, auto& sum) const noexcept {
       PARALLAX_NO_CONTRACT
       using T = decltype(g);
@@ -104,44 +104,43 @@ struct BasicProximalAdagrad {
       p = detail::shrunk<T>(p - own * g, own * static_cast<T>(l1)) / (T{1} + own * static_cast<T>(l2));
     }
   };
-  // The rule of a step, which depends on the settings alone.
+  // Returns the rule of a step. It depends on the settings alone.
   Rule at(std::int64_t /*step*/) const { return {learning_rate, l1, l2}; }
 };
 
-// Exact: rows that a step does not touch shrink all the same.
+// Exact: rows that a step does not touch shrink, too.
 using ProximalAdagrad = BasicProximalAdagrad<Untouched::moves>;
 // Lazy: rows shrink in the steps that touch them.
 using LazyProximalAdagrad = BasicProximalAdagrad<Untouched::lazy>;
 
-// Adagrad by dual averaging. In step t: sum += g, squares += g², and p is what minimises sum · p + t (l1 |p| + l2 p² / 2) +
-// sqrt(squares) p² / (2 learning_rate), which is learning_rate · sign(-sum) max(|sum| - l1 · t, 0) / (learning_rate · l2 · t +
+// Adagrad by dual averaging. In step t: sum += g, squares += g², and p minimises sum · p + t (l1 |p| + l2 p² / 2) +
+// sqrt(squares) p² / (2 learning_rate): p = learning_rate · sign(-sum) max(|sum| - l1 · t, 0) / (learning_rate · l2 · t +
 // sqrt(squares)). squares starts as `initial_accumulator`, which is positive. sum follows values from outside, first ones and
-// assigned ones, so that the next step starts from there. A rate that changes multiplies every p, for p is learning_rate times
-// an average.
+// assigned ones: the next step starts from there. A new rate multiplies every p, for p is learning_rate times an average.
 template <Untouched Semantics>
 struct BasicAdagradDa {
-  // The option's axis.
+  // Axis of the option.
   using axis = optimizer_axis;
   // Two numbers an element.
   using element_slots = slot_types<scalar, scalar>;
   // sum, of all gradients so far; squares, of their squares.
   static constexpr std::string_view slot_names[] = {"sum", "squares"};
-  // The alias's name, in messages and archives.
+  // Name of the alias, in messages and archives.
   static constexpr std::string_view name = Semantics == Untouched::lazy ? "LazyAdagradDa" : "AdagradDa";
-  // As the alias chose: exact or lazy.
+  // Choice of the alias: exact or lazy.
   static constexpr Untouched untouched = Semantics;
 
-  // The rate of the first steps: 0.01 to 0.1.
+  // Rate of the first steps: 0.01 to 0.1.
   double learning_rate = 0.01;
-  // What `squares` begins with; not 0, by whose root a step would divide: about 0.1.
+  // First value of `squares`; not 0, by whose root a step would divide: about 0.1.
   double initial_accumulator = 0.1;
-  // The weight of |p| in each step: from 0 on, where 0 is no penalty.
-  double l1 = 0.0, l2 = 0.0;  // that of p² / 2: from 0 on
+  // Weight of |p| in each step: from 0 on, with 0 for no penalty.
+  double l1 = 0.0, l2 = 0.0;  // weight of p² / 2: from 0 on
 
-  // The first values: 0 of sum, and the setting of squares.
+  // Returns the first values: 0 of sum, and the setting of squares.
   auto initial() const { return std::tuple{0.0, initial_accumulator}; }
 
-  // What one step does to an element.
+  // Rule of one step for an element.
   struct Rule {
     double rate,    // learning_rate
         threshold,  // l1 · t
@@ -166,16 +165,16 @@ struct BasicAdagradDa {
       sum = p < T{0} ? edge - drawn : p > T{0} ? other - drawn : inside;
     }
   };
-  // The rule of a step of the variable, 1 for its first: the penalties grow with the steps.
+  // Returns the rule of a step of the variable, 1 for its first: the penalties grow with the steps.
   Rule at(std::int64_t step) const {
     auto const t = static_cast<double>(step);
     return {learning_rate, l1 * t, learning_rate * l2 * t};
   }
 };
 
-// Exact: rows that a step does not touch are minimised again all the same, with the penalties of that step.
+// Exact: rows untouched by a step are minimised again, too, with the penalties of this step.
 using AdagradDa = BasicAdagradDa<Untouched::moves>;
-// Lazy: only in the steps that touch them, with the penalties of those steps.
+// Lazy: only in the steps that touch them, with the penalties of these steps.
 using LazyAdagradDa = BasicAdagradDa<Untouched::lazy>;
 
 PARALLAX_STRICT_ARITHMETIC_END

@@ -1,6 +1,6 @@
-// Row-wise Adagrad: one accumulator for a row, as embedding tables of many rows use it (Naumov et al., arXiv 1906.00091;
-// FBGEMM's EXACT_ROWWISE_ADAGRAD). Included by parallax.hpp; a variable calls the rule for each row, first to measure it and
-// then to move it.
+// Row-wise Adagrad: one accumulator for a row, as for embedding tables of many rows (Naumov et al., arXiv 1906.00091; FBGEMM's
+// EXACT_ROWWISE_ADAGRAD). Included by parallax.hpp; a variable calls the rule for each row, first to measure it and then to
+// move it.
 #pragma once
 
 #include <tuple>
@@ -12,10 +12,10 @@ namespace parallax::inline v0_2 {
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-// For each row: sum += mean of g² over the row, p -= learning_rate / (sqrt(sum) + epsilon) · g. The state is one number a row.
-// Rows that a step does not touch rest.
+// Row-wise Adagrad: sum += mean of g² over the row, p -= learning_rate / (sqrt(sum) + epsilon) · g. The state is one number a
+// row. Rows that a step does not touch rest.
 struct RowwiseAdagrad {
-  // The option's axis.
+  // Axis of the option.
   using axis = optimizer_axis;
   // Nothing for an element.
   using element_slots = slot_types<>;
@@ -23,27 +23,27 @@ struct RowwiseAdagrad {
   using row_slots = slot_types<scalar>;
   // sum, of the means of the squares of the row's gradients so far.
   static constexpr std::string_view row_slot_names[] = {"sum"};
-  // The type's name, in messages and archives.
+  // Name of the type, in messages and archives.
   static constexpr std::string_view name = "RowwiseAdagrad";
-  // A row is measured before it moves; a dense variable that was bound without rows is one row.
+  // A row is measured before it moves; a dense variable bound without rows is one row.
   static constexpr Unit unit = Unit::row;
-  // The settings as messages name them.
+  // Names of the settings in messages.
   static constexpr std::string_view field_names[] = {"learning_rate", "initial_accumulator", "epsilon"};
 
-  // The rate of the first steps: 0.01 to 0.1.
+  // Rate of the first steps: 0.01 to 0.1.
   double learning_rate = 0.01;
-  // What every row's sum begins with: 0 to 0.1.
+  // First value of every row's sum: 0 to 0.1.
   double initial_accumulator = 0.0;
   // Keeps the root from vanishing: 1e-10 to 1e-7.
   double epsilon = 1e-10;
 
-  // The first value of sum, which the variable asks for as it is made.
+  // Returns the first value of sum. The variable asks for it as it is made.
   auto row_initial() const { return std::tuple{initial_accumulator}; }
 
-  // The rule of the elements of one row in one step: what `Rule::finish` returns.
+  // Rule of the elements of one row in one step: the result of `Rule::finish`.
   template <class T>
   struct RowRule {
-    // learning_rate / (sqrt(sum) + epsilon), the same for the whole row.
+    // learning_rate / (sqrt(sum) + epsilon), one number for the whole row.
     T factor;
 
     // Moves p by the row's factor.
@@ -52,12 +52,12 @@ struct RowwiseAdagrad {
       p -= factor * g;
     }
   };
-  // What one step measures of a row, and makes of it.
+  // Measures of one step for a row, and the rule made of them.
   struct Rule {
     double rate,  // learning_rate
         epsilon;  // as the setting
 
-    // The square of g, as double; leaves p alone.
+    // Returns the square of g, as double; leaves p alone.
     template <class T>
     PARALLAX_HOST_DEVICE Measures<1> measure(T& /*p*/, T g) const noexcept {
       PARALLAX_NO_CONTRACT
@@ -72,7 +72,7 @@ struct RowwiseAdagrad {
       return {static_cast<T>(rate) / (parallax::sqrt(sum) + static_cast<T>(epsilon))};
     }
   };
-  // The rule of a step, which depends on the settings alone.
+  // Returns the rule of a step. It depends on the settings alone.
   Rule at(std::int64_t /*step*/) const { return {learning_rate, epsilon}; }
 };
 

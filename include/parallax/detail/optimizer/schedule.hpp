@@ -2,9 +2,9 @@
 // each step.
 //   auto const rate = px::warmup(px::cosine(0.1, 90'000), 1'000);
 //   weights.optimizer().learning_rate = rate(session.steps());
-// A schedule is any callable double(std::int64_t step), step = 0 before the first update; every rank asks for the same step.
-// Settings of an optimizer are compared by the ranks in every step, so that a rank with another rate is found out. An optimizer
-// with exact semantics remembers the settings of the steps that rows missed: it settles all rows after 256 changes.
+// A schedule is any callable double(std::int64_t step), step = 0 before the first update; every rank asks for an equal step.
+// Ranks compare the settings of an optimizer in every step, and find out a rank with another rate. An optimizer with exact
+// semantics remembers the settings of the steps that rows missed: it settles all rows after 256 changes.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +26,13 @@ inline auto step_decay(double rate, std::int64_t every, double factor = 0.1) {
 }
 
 namespace detail {
-// What part of `steps` has passed by `step`, in [0, 1].
+// Returns the part of `steps` passed by `step`, in [0, 1].
 inline double part_of(std::int64_t step, std::int64_t steps) {
   return std::clamp(static_cast<double>(step) / static_cast<double>(std::max<std::int64_t>(steps, 1)), 0.0, 1.0);
 }
 }  // namespace detail
 
-// From `rate` to `last` along half a cosine over `steps`: Loshchilov and Hutter, ICLR 2017, equation 5, without restarts.
+// Falls from `rate` to `last` along half a cosine over `steps`: Loshchilov and Hutter, ICLR 2017, equation 5, without restarts.
 inline auto cosine(double rate, std::int64_t steps, double last = 0.0) {
   return [=](std::int64_t step) {
     double const passed = detail::part_of(step, steps);
@@ -40,7 +40,7 @@ inline auto cosine(double rate, std::int64_t steps, double last = 0.0) {
   };
 }
 
-// From `rate` to `last` as the given power of what is left of `steps`; power 1 is linear.
+// Falls from `rate` to `last` as the given power of the rest of `steps`; power 1 is linear.
 inline auto polynomial(double rate, std::int64_t steps, double power = 1.0, double last = 0.0) {
   return [=](std::int64_t step) {
     double const passed = detail::part_of(step, steps);
@@ -48,7 +48,8 @@ inline auto polynomial(double rate, std::int64_t steps, double power = 1.0, doub
   };
 }
 
-// `rate` up to step `flat`, then rate · sqrt(flat / step): Vaswani et al., NIPS 2017, section 5.3, without its warm-up.
+// Stays at `rate` up to step `flat`, then rate · sqrt(flat / step): Vaswani et al., NIPS 2017, section 5.3, without its
+// warm-up.
 inline auto inverse_sqrt(double rate, std::int64_t flat) {
   return [=](std::int64_t step) {
     auto const from = static_cast<double>(std::max<std::int64_t>(flat, 1));
@@ -56,8 +57,8 @@ inline auto inverse_sqrt(double rate, std::int64_t flat) {
   };
 }
 
-// The first `steps` rise in a line to what `then` says, a schedule or a number: step s gets (s + 1) / (steps + 1) of it. Goyal
-// et al., arXiv 1706.02677, section 2.2.
+// Rises in the first `steps` in a line to `then`, a schedule or a number: step s gets (s + 1) / (steps + 1) of it. Goyal et
+// al., arXiv 1706.02677, section 2.2.
 template <class Schedule>
 auto warmup(Schedule then, std::int64_t steps) {
   return [=](std::int64_t step) -> double {

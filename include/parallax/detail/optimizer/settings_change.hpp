@@ -15,8 +15,8 @@ namespace parallax::inline v0_2 {
 template <class O>
 class SettingsChange {
  public:
-  // Local. Returns the settings to ask `at` of for the update after so many: those given, or what they become once they have
-  // changed.
+  // Local. Returns the settings to ask `at` of for the update after so many: the given ones, or their successors after a
+  // change.
   O of(O const& settings, std::int64_t) const { return settings; }
   // Notes that an update was made with the settings.
   void updated(O const&) {}
@@ -41,7 +41,7 @@ class SettingsChange<O> {
   }
   // Lets the settings count as changed from now on.
   void expect() { changed_ = true; }
-  // Shows an archive whether the settings have changed by the update that comes next.
+  // Shows an archive true if the settings have changed by the next update.
   template <class A>
   void visit(Items<A>& items, O const& settings, std::int64_t steps) {
     bool now = changed(settings, steps);

@@ -8,19 +8,19 @@ namespace parallax::inline v0_2 {
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-// p -= g: of use where the trainer works out by itself how far a parameter moves, or moves its copy of it (px::difference). It
-// keeps nothing, and rows that a step does not touch rest.
+// p -= g: of use if the trainer works out by itself how far a parameter moves, or moves its copy of it (px::difference). It
+// keeps nothing, and rows untouched by a step rest.
 struct Subtract {
-  // The option's axis.
+  // Axis of the option.
   using axis = optimizer_axis;
   // Nothing is kept.
   using element_slots = slot_types<>;
-  // The type's name, in messages and archives.
+  // Name of the type, in messages and archives.
   static constexpr std::string_view name = "Subtract";
-  // Its gradient may be a difference that a trainer has made.
+  // Its gradient may be a difference made by a trainer.
   static constexpr bool subtracts = true;
 
-  // What one step does to an element.
+  // Rule of one step for an element.
   struct Rule {
     // Takes g from p.
     PARALLAX_HOST_DEVICE void operator()(auto& p, auto g) const noexcept {
@@ -28,7 +28,7 @@ struct Subtract {
       p -= g;
     }
   };
-  // The same rule in every step.
+  // Returns one and the same rule in every step.
   Rule at(std::int64_t /*step*/) const { return {}; }
 };
 

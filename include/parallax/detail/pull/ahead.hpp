@@ -1,5 +1,5 @@
-// What was named ahead: batches whose ids the next step takes along, and whose rows follow it. `Session::prefetch` adds to it;
-// a step's flight carries it, and every wait polls it.
+// Batches named ahead: the next step takes their ids along, and their rows follow it. `Session::prefetch` adds to them; a
+// step's flight carries them, and every wait polls them.
 #pragma once
 
 #include <cstdint>
@@ -16,62 +16,61 @@
 namespace parallax::inline v0_2 {
 namespace detail {
 
-// The fetches that were named ahead and are not pulled yet, in the order of their naming, which is the same on all ranks. What
-// the next step does for them it does for all. A session's core owns one; it shares the fetches with the pool, and with who is
-// to pull them.
+// Fetches named ahead and not pulled yet, in the order of their naming, alike on all ranks. The next step serves all of them at
+// once. A session's core owns one; it shares the fetches with the pool, and with their holders.
 template <Communicator C>
 class Ahead final : public Traveller<C> {
   using Base = FetchBase<C>;
   using Stage = typename Base::Stage;
 
  public:
-  // By `prefetch`, once the ids were planned.
+  // Adds a fetch. By `prefetch`, once the ids were planned.
   void add(Shared<Base> fetch) { fetches_.push_back(std::move(fetch)); }
-  // By the `pull` of it.
+  // Removes a fetch, by its `pull`.
   void remove(Base const& fetch) {
     detail::drop_if(fetches_, [&](auto const& known) { return known.get() == &fetch; });
   }
-  // False for a fetch of another session, or one that was pulled before.
+  // Returns false for a fetch of another session, or one that was pulled before.
   bool has(Base const& fetch) const {
     return detail::any_of(fetches_, [&](auto const& known) { return known.get() == &fetch; });
   }
-  // Whether rows are on their way, so that the session must not be destroyed or visited.
+  // Returns true if rows are on their way: the session must not be destroyed or visited.
   bool falling() const { return falling_; }
 
-  // What all ranks must have in common in a step, and how it is told where they have not.
+  // Returns a hash of everything that ranks must have in common in a step. `describe` tells it to ranks that differ.
   std::uint64_t hash() const;
   std::string describe() const;
 
-  // In a step: whether this rank can send the ids of all. Where one rank cannot, none sends any in this step, and the pull of a
-  // batch sends its ids itself.
+  // In a step. Returns true if this rank can send the ids of all. If one rank cannot, none sends any in this step, and the pull
+  // of a batch sends its ids itself.
   bool planned() const;
-  // In a step, by its flight: how many numbers ride in the agreement for those that no step has taken along yet.
+  // In a step, by its flight. Returns how many numbers ride in the agreement for fetches not yet taken along by a step.
   std::size_t counts() const;
-  // Their numbers go into the agreement, from place `which` on: lengths of runs, for each table and rank of the first hop.
+  // Puts their numbers into the agreement, from place `which` on: lengths of runs, for each table and rank of the first hop.
   void tell(Agreement<C>& agreement, std::size_t which) const;
-  // Once the ranks agreed: takes the numbers of the others, from place `which` on, and lets the ids begin to travel.
+  // Takes, once the ranks agreed, the numbers of the others, from place `which` on, and lets the ids begin to travel.
   void climb(Agreement<C>& agreement, std::size_t which, Topology<C> const& topology);
-  // As a journey, by the mail of the flight: the ids of all. False once every id is with its owner.
+  // Carries the ids of all as a journey, by the mail of the flight. Returns false once every id is with its owner.
   bool next(Mails<C>& mail) override;
-  // Writes the leg of those fetches that have one.
+  // Writes the leg of each fetch that has one.
   void write(Mails<C>& mail) override;
-  // Reads the leg of those fetches that had one.
+  // Reads the leg of each fetch that had one.
   void read(Mails<C>& mail) override;
-  // The ids have arrived: by the flight, once its mail is done.
+  // Notes the arrival of the ids: by the flight, once its mail is done.
   void arrive() {
     named([](Base& fetch) { fetch.stage = Stage::climbed; });
   }
 
-  // After a step that was not refused: the rows of climbed ids begin to travel, by the mail of pulls.
+  // Lets the rows of climbed ids begin to travel, by the mail of pulls, after a step that was not refused.
   void release(Mails<C>& mail);
-  // Lets rows progress; true once no row is on its way. They travel together, so that the first are here when the last are.
+  // Lets rows progress; returns true once no row is on its way. They travel together: the first are here when the last are.
   bool poll(Mails<C>& mail);
 
-  // Forgets those that nobody is going to pull, unless their rows are on their way.
+  // Forgets fetches that nobody is going to pull, unless their rows are on their way.
   void sweep();
 
  private:
-  // Calls f with the fetches that no step has taken along yet.
+  // Calls f with the fetches not yet taken along by a step.
   template <class F>
   void named(F&& f) const {
     for (auto const& fetch : fetches_)
@@ -182,34 +181,34 @@ void Ahead<C>::sweep() {
 
 }  // namespace detail
 
-// A batch that was named ahead: `Session::pull` turns it into what a pull of the same indices returns. Move-only. One that is
-// dropped instead must be dropped on all ranks. C: a session's edge to its communicator.
+// A batch named ahead: `Session::pull` turns it into the result of a pull of its indices. Move-only. A batch dropped instead
+// must be dropped on all ranks. C: a session's edge to its communicator.
 template <Communicator C, class... Handles>
 class BasicPrefetched {
  public:
-  // By `Session::prefetch`: one more hold on a fetch of the session's pool.
+  // Takes, by `Session::prefetch`, one more hold on a fetch of the session's pool.
   explicit BasicPrefetched(Shared<detail::Fetch<C, Handles...>> fetch) : fetch_{std::move(fetch)} {}
   BasicPrefetched(BasicPrefetched&&) noexcept = default;
-  // Drops the batch that it has held; all ranks do so alike.
+  // Drops the batch held before; all ranks do so alike.
   BasicPrefetched& operator=(BasicPrefetched&& other) noexcept {
     BasicPrefetched gone{std::move(other)};
     std::swap(fetch_, gone.fetch_);
     return *this;
   }
-  // Local. Tells the session that nobody is going to pull it: a later step, pull or finish lets it go, once no row of it is on
-  // its way.
+  // Local. Tells the session that nobody is going to pull the batch: a later step, pull or finish lets it go, once no row of it
+  // is on its way.
   ~BasicPrefetched() {
     if (fetch_) fetch_->dropped = true;
   }
 
-  // For `Session::pull`, which takes the fetch; the batch is empty then.
+  // Returns the fetch, for `Session::pull`; the batch is empty then.
   Shared<detail::Fetch<C, Handles...>> release() { return std::move(fetch_); }
 
  private:
   Shared<detail::Fetch<C, Handles...>> fetch_;
 };
 
-// What `prefetch` of a session over C returns.
+// Result of `prefetch` of a session over C.
 template <Communicator C, class... Handles>
 using Prefetched = BasicPrefetched<detail::edge_of<C>, Handles...>;
 

@@ -19,15 +19,16 @@
 namespace parallax::inline v0_2 {
 namespace detail {
 
-// Local, once the rows of a pull are here: what a handle shows of them. Behind the rows lies one of zeros where indices were
-// dropped, to which `inverse` leads.
+// Local, once the rows of a pull are here. Completes them for a handle: if indices were dropped or the batch is padded, a row
+// of zeros is put behind the rows, and `inverse` leads to it.
 template <class State>
 void finish_pull(PulledRows<State> const& handle) {
   if (handle.dropped() > 0 || handle.plan()->padded)
     handle.plan()->append_zeros(handle.state().ops(),
                                 static_cast<std::size_t>(handle.width()) * sizeof(typename State::scalar_type));
 }
-// The same of bags: their rows are pooled, summed in the order of the indices, times weights or divided by how many were kept.
+// Completes bags likewise: pools their rows, summed in the order of the indices, times weights or divided by the count of
+// indices kept.
 template <class State>
 void finish_pull(PulledBags<State> const& handle) {
   using T = typename State::scalar_type;
@@ -43,55 +44,55 @@ void finish_pull(PulledBags<State> const& handle) {
   if (bags.mean) ops.scale_rows_down(out, handle.width(), bags.kept.span());
 }
 
-// One pull of one or several tables, without their types: what a session's `pull` and what was named ahead call. As a journey
-// (see `carry`) it is theirs together. Counted: the pool holds those of `prefetch`, beside who is going to pull them.
+// A pull of one or several tables, without their types: called by a session's `pull` and by Ahead. As a journey (see `carry`)
+// it is the tables' in common. Counted: the pool holds the fetches of `prefetch`, beside the trainer who is to pull them.
 template <Communicator C>
 class FetchBase : public Counted, public Traveller<C> {
  public:
-  // How far a fetch has come that was named ahead: its ids climb to the owners with a step, its rows come after that step.
+  // Progress of a fetch named ahead: its ids climb to the owners with a step, its rows come after that step.
   enum class Stage : unsigned char { named, climbed, falling, here };
 
   virtual ~FetchBase() = default;
 
   virtual std::size_t counts() const = 0;  // numbers that ride in an agreement
-  // Local, once it is planned. True, and from here on the agreement is told where keys and rows lie, where ranks can read those of
-  // all its tables there; the same on every rank.
+  // Local, once it is planned. Returns true, alike on every rank, if ranks can read keys and rows of all its tables in place.
+  // From here on the agreement is told their addresses.
   virtual bool lend(Topology<C> const&) = 0;
-  // Calls the function with ranks, the table's number, and what they are told: each of the first hop, how many keys go there.
+  // Calls the function with ranks, the table's number, and the number told: for each rank of the first hop, its count of keys.
   virtual void tell(FunctionRef<void(int rank, std::size_t which, std::uint64_t number)>) const = 0;
-  // Asks the function for what ranks have told, likewise, by the table's number.
+  // Asks the function for the numbers told by ranks, likewise, by the table's number.
   virtual void hear(FunctionRef<std::uint64_t(int rank, std::size_t which)>) = 0;
-  // The ids begin to travel; with `held`, what comes after them waits for `release`.
+  // Lets the ids begin to travel; with `held`, everything after them waits for `release`.
   virtual void begin(Topology<C> const&, bool held) = 0;
-  // As this rank reads: owners take the keys of what is lent. Whether rows may have changed by it.
+  // Takes, as this rank reads and owns, the keys of lent tables. Returns true if rows may have changed by it.
   virtual bool take_keys() = 0;
-  // Likewise: reads the rows.
+  // Reads, likewise, the rows.
   virtual void take_rows() = 0;
-  // Once this rank has read.
+  // Ends the loan, once this rank has read.
   virtual void end_lent(Lane<C>&) = 0;
-  // Whether rows have moved since they were named: then no ids are sent, and its pull plans anew.
+  // Returns true if rows have moved since they were named: then no ids are sent, and its pull plans anew.
   virtual bool outdated() const = 0;
-  // The rows begin to travel. False, and nothing happens, where rows have moved since the ids began to.
+  // Lets the rows begin to travel. Returns false, and does nothing, if rows have moved since the ids began to.
   virtual bool release() = 0;
-  // Tables of which every rank has all rows: reads them, as they are now.
+  // Reads the present rows of tables that every rank has in full.
   virtual void read_replicas() = 0;
-  // What the handles show of the rows, once they are here.
+  // Completes the rows for the handles, once they are here.
   virtual void finish() = 0;
-  // Whether no update has changed a row since `release`.
+  // Returns true if no update has changed a row since `release`.
   virtual bool current() const = 0;
-  // Plans the same ids anew, where rows have moved since.
+  // Plans the ids anew for tables with rows that have moved since.
   virtual void plan_again(Topology<C> const&) = 0;
 
-  // Gives back what it holds of the tables.
+  // Gives back its holds on the tables.
   virtual void clear() = 0;
 
-  // Of the tables, which all ranks must have in common.
+  // Returns a hash of the tables, for all ranks to have in common.
   virtual std::uint64_t hash() const = 0;
-  // The tables' names, for errors and reports.
+  // Returns the tables' names, for errors and reports.
   virtual std::string names() const = 0;
-  // For the journal, which has room for one.
+  // Returns the first table's name for the journal, which has room for one.
   virtual std::string_view first_name() const = 0;
-  // A line for each table, for the error of ranks that differ.
+  // Returns a line for each table, for the error of ranks that differ.
   virtual std::string describe() const = 0;
 
   std::optional<Error> error;  // this rank's refusal
@@ -99,24 +100,24 @@ class FetchBase : public Counted, public Traveller<C> {
   bool dropped = false;  // nobody is going to pull it
 };
 
-// One table of a fetch: its state, held until the fetch is cleared, the handle that is going to be returned, and the journey of its
-// ids and rows.
+// One table of a fetch: its state, held until the fetch is cleared, the handle to be returned, and the journey of its ids and
+// rows.
 template <Communicator C, class Handle, class State = typename Handle::state_type>
 struct FetchSlot final
     : RowSource<typename State::index_type, typename State::scalar_type, typename State::stored_type, typename State::space> {
-  // The integer that holds a key, and where rows are.
+  // Integer of a key, and place of the rows.
   using Index = typename State::index_type;
   using Space = typename State::space;
-  // Of the table's integers, of its scalar, as it is and as it is kept, and of its wire.
+  // Journey by the table's integers, its scalar, computed and stored, and its wire.
   using Journey =
       PullJourney<C, Index, typename State::scalar_type, typename State::stored_type, Space, typename State::PullWire>;
 
-  // What a rank keeps of the table.
+  // Things of the table on this rank.
   Shared<State> state;
   Handle handle;
   Journey journey;
 
-  // As RowSource has them, of the state.
+  // Functions of RowSource, by the state.
   void touch(typename Groups<Index, Space>::Keys const& keys) override { state->touch(keys); }
   bool touches() const override { return State::touches; }
   void gather(std::span<Index const> keys, void* out) const override {
@@ -128,11 +129,11 @@ struct FetchSlot final
   }
 };
 
-// The tables of a fetch in their order: of several types, whose handles are returned as a tuple.
+// Tables of a fetch in their order: of several types, with their handles returned as a tuple.
 template <Communicator C, class... Handles>
 class FetchSlots {
  public:
-  // Takes hold of the tables that are named.
+  // Takes hold of the named tables.
   template <class... Indices>
   void hold(Indices const&... indices) {
     each([](std::size_t, auto& slot, auto const& named) { slot.state = Shared{named.state}; }, indices...);
@@ -148,9 +149,9 @@ class FetchSlots {
     [&]<std::size_t... Nth>(std::index_sequence<Nth...>) { (f(Nth, std::get<Nth>(slots_)), ...); }
     (std::index_sequence_for<Handles...>{});
   }
-  // How many tables there are.
+  // Returns the number of tables.
   std::size_t size() const { return sizeof...(Handles); }
-  // The handles, which leave their slots.
+  // Returns the handles, taken out of their slots.
   std::tuple<Handles...> take() {
     return std::apply([](auto&... slot) { return std::tuple<Handles...>{std::move(slot.handle)...}; }, slots_);
   }
@@ -163,11 +164,11 @@ class FetchSlots {
   std::tuple<FetchSlot<C, Handles>...> slots_;
 };
 
-// The same of a list of tables of one type, of any length: handles are returned as a list.
+// Tables of one type in a list of any length, with their handles returned as a list.
 template <Communicator C, class Handle>
 class FetchSlots<C, std::vector<Handle>> {
  public:
-  // Takes hold of the tables that are named.
+  // Takes hold of the named tables.
   template <class List>
   void hold(List const& list) {
     slots_.resize(list.size());
@@ -182,9 +183,9 @@ class FetchSlots<C, std::vector<Handle>> {
   void each(F&& f) {
     for (std::size_t i = 0; i < slots_.size(); ++i) f(i, slots_[i]);
   }
-  // How many tables there are.
+  // Returns the number of tables.
   std::size_t size() const { return slots_.size(); }
-  // The handles, which leave their slots. Allocates the list.
+  // Returns the handles, taken out of their slots. Allocates the list.
   std::vector<Handle> take() {
     std::vector<Handle> handles;
     handles.reserve(slots_.size());
@@ -200,12 +201,13 @@ class FetchSlots<C, std::vector<Handle>> {
   List<FetchSlot<C, Handle>> slots_;
 };
 
-// A fetch that knows its tables, by the handles that it is going to return: of a list of tables std::vector<Handle>. `plan` begins
-// it, and `take` ends it; in between the session calls it by FetchBase. Holds the tables' states until it is cleared.
+// A fetch that knows its tables, by the types of their handles: of a list of tables std::vector<Handle>. `plan` begins it, and
+// `take` ends it; in between the session calls it by FetchBase. Holds the tables' states until it is cleared.
 template <Communicator C, class... Handles>
 class Fetch final : public FetchBase<C> {
  public:
-  // Local. `check(state)` may throw; what goes wrong is kept for the agreement. `current` names the table at hand, for errors.
+  // Local. Plans the batches. `check(state)` may throw; an error is kept for the agreement. `current` names the table at hand,
+  // for errors.
   template <class Check, class... Indices>
   void plan(Topology<C> const& topology, Check&& check, std::string_view& current, Indices const&... indices) {
     this->error.reset();
@@ -223,7 +225,7 @@ class Fetch final : public FetchBase<C> {
       this->error = current_error(topology.rank(), "pull", current);
     }
   }
-  // Hands the handles out, with the plans that they hold; the fetch may be used again.
+  // Hands the handles out, with the plans held by them; the fetch may be used again.
   auto take() {
     auto taken = slots_.take();
     clear();
@@ -351,7 +353,7 @@ class Fetch final : public FetchBase<C> {
   }
 
  private:
-  // Local, by `plan`: takes a plan and begins it.
+  // Local, by `plan`. Takes a plan and begins it.
   template <class Check, class Indices, class Handle>
   static void begin_one(Topology<C> const& topology, Check&& check, std::string_view& current, Indices const& indices,
                         Handle& handle) {
@@ -360,7 +362,7 @@ class Fetch final : public FetchBase<C> {
     handle = {*indices.state, indices.state->take_plan()};
     begin_plan(topology, indices, *handle.plan(), "pull");
   }
-  // Local, by `plan`: finishes the plan, with its bags where there are some, and counts its use.
+  // Local, by `plan`. Finishes the plan, with its bags if there are some, and counts its use.
   template <class Indices, class Handle>
   static void finish_one(Topology<C> const& topology, std::string_view& current, Indices const& indices, Handle& handle) {
     current = indices.state->name();
@@ -372,12 +374,12 @@ class Fetch final : public FetchBase<C> {
   void number(F&& f) const {
     slots_.each([&](std::size_t which, auto& slot) { f(which, slot.handle, slot.journey); });
   }
-  // Whether the agreement says where keys and rows of this table lie.
+  // Returns true if the agreement says the addresses of this table's keys and rows.
   template <class Slot>
   bool is_lent(Slot const& slot) const {
     return Slot::Journey::can_lend && lends_ && slot.state->shards();
   }
-  // Calls f with the slot of each table of which that is so.
+  // Calls f with the slot of each such table.
   template <class F>
   void lent(F&& f) const {
     slots_.each([&]<class Slot>(std::size_t, Slot& slot) {
@@ -385,28 +387,28 @@ class Fetch final : public FetchBase<C> {
         if (is_lent(slot)) f(slot);
     });
   }
-  // Calls f with each table's state, also where planning has failed.
+  // Calls f with each table's state, also after planning has failed.
   template <class F>
   void each_state(F&& f) const {
     slots_.each([&](std::size_t, auto& slot) { f(*slot.state); });
   }
-  // Grows with every change of a row of the tables; the same on all ranks.
+  // Returns a number that grows with every change of a row of the tables, alike on all ranks.
   std::int64_t changes() const {
     std::int64_t sum = 0;
     each_state([&](auto const& state) { sum += state.changes(); });
     return sum;
   }
-  // Grows with every move of rows to other owners; the same on all ranks.
+  // Returns a number that grows with every move of rows to other owners, alike on all ranks.
   std::int64_t moves() const {
     std::int64_t sum = 0;
     each_state([&](auto const& state) { sum += state.moves(); });
     return sum;
   }
 
-  mutable FetchSlots<C, Handles...> slots_;  // what is asked of a fetch leaves them as they are
+  mutable FetchSlots<C, Handles...> slots_;  // questions to a fetch leave them unchanged
   std::int64_t changes_ = -1;                // of the tables, when the rows began to travel
   std::int64_t moves_ = -1;                  // when the ids did
-  bool lends_ = false;                       // ranks may read in place what this fetch tells them
+  bool lends_ = false;                       // ranks may read in place the memory told by this fetch
 };
 
 }  // namespace detail

@@ -1,4 +1,4 @@
-// What a pull returns: the handles by which a trainer reads rows, and by which `grad` names the batch again. Trainers keep one
+// Results of a pull: the handles by which a trainer reads rows, and by which `grad` names the batch again. Trainers keep one
 // from the pull to the step of a batch.
 #pragma once
 
@@ -16,31 +16,30 @@ namespace parallax::inline v0_2 {
 template <class State>
 class EditableRows;
 
-// A pull's result: the distinct rows of a batch and the map from its indices to them. Move-only token on a plan that the
-// variable pools; a push of the same batch reuses the plan, and sends no ids to owners that have them from the pull. The rows
-// are those of the time of the pull. Local, all of it. Holds the variable's state, and so may outlive the variable. An empty
-// handle, as it is made without arguments or left by a move, is only assigned to, destroyed, or given to `grad`, whose step
-// refuses it.
+// A pull's result: the distinct rows of a batch and the map from its indices to them. Move-only token on a plan pooled by the
+// variable. A push of the same batch reuses the plan, and sends no ids to owners that have them from the pull. The rows are as
+// of the pull. Everything is local. Holds the variable's state, and so may outlive the variable. An empty handle, made without
+// arguments or left by a move, is only assigned to, destroyed, or given to `grad`; its step refuses it.
 template <class State>
 class PulledRows {
  public:
-  // The state of the variable that was pulled from.
+  // State of the variable pulled from.
   using state_type = State;
-  // The scalar of the table's elements.
+  // Scalar of the table's elements.
   using T = typename State::scalar_type;
-  // The integer by which the table counts its rows.
+  // Integer of the table's row numbers.
   using IndexType = typename State::index_type;
-  // What the variable keeps of a batch: distinct keys, their grouping and their route.
+  // A variable's notes of a batch: distinct keys, their grouping and their route.
   using Plan = typename State::Plan;
-  // Whether the rows are in memory that the host reads, so that single rows can be shown.
+  // True if the host reads the memory of the rows, and single rows can be shown.
   static constexpr bool on_host = State::space::host_readable;
 
   PulledRows() = default;
-  // By the fetch of a pull: takes hold of a plan of this state's pool.
+  // Takes hold of a plan of this state's pool. By the fetch of a pull.
   PulledRows(State& state, Plan& plan) : state_{&state}, plan_{&plan} { ++plan.users; }
-  // The rows stay where they are; `other` is empty.
+  // Takes over the rows in their place; `other` is empty.
   PulledRows(PulledRows&& other) noexcept : state_{std::move(other.state_)}, plan_{std::exchange(other.plan_, nullptr)} {}
-  // Gives back the plan that it has held, then takes that of `other`, which is empty.
+  // Gives back its plan, then takes the plan of `other`, which is empty.
   PulledRows& operator=(PulledRows&& other) noexcept {
     if (this == &other) return *this;
     release();
@@ -50,34 +49,35 @@ class PulledRows {
   }
   ~PulledRows() { release(); }
 
-  // How many indices the batch has, duplicates included.
+  // Returns the number of indices of the batch, duplicates included.
   std::size_t indices() const { return plan_->indices(); }
-  // How many distinct rows the batch names; of a padded table, see px::Padded, how many places it has for them.
+  // Returns the number of distinct rows named by the batch; of a padded table, see px::Padded, the number of its places for
+  // them.
   std::size_t size() const { return plan_->size(); }
-  // How many indices lie outside the table and take no part: BadIds::drop_and_count.
+  // Returns the number of indices outside the table that take no part: BadIds::drop_and_count.
   std::size_t dropped() const { return plan_->dropped; }
-  // Elements of a row.
+  // Returns the elements of a row.
   std::int64_t width() const { return state_->width(); }
 
-  // [size() x width()]: the distinct rows, in the variable's memory space: on a device, for work that is put in the session's
+  // Returns the distinct rows, [size() x width()], in the variable's memory space. On a device, for work put into the session's
   // queue from now on. Valid until the handle is destroyed.
   RowsView<T const> values() const {
     return {reinterpret_cast<T const*>(plan_->values.data()), static_cast<std::int64_t>(size()), width()};
   }
-  // indices() entries, where the rows are: which of `values` belongs to the i-th index; size(), behind which a row of zeros
-  // lies, for an index outside the table that was dropped.
+  // Returns indices() entries, beside the rows: the number of the i-th index's row in `values`. A dropped index outside the
+  // table has size(): a row of zeros lies behind the others.
   std::span<std::uint32_t const> inverse() const { return state_->ops().inverse(plan_->groups.there(state_->ops())); }
-  // The row of the i-th index.
+  // Returns the row of the i-th index.
   std::span<T const> operator[](std::size_t i) const requires on_host { return values()[inverse()[i]]; }
-  // The row of an id, as of an index of the pull; empty where the pull did not ask for it or dropped it. O(log size()), or
+  // Returns the row of an id, as of an index of the pull; empty if the pull did not ask for it or dropped it. O(log size()), or
   // O(size()) for a handle that is older than the last move of the table's rows (Auto). Neither allocates.
   std::span<T const> find(std::int64_t id) const requires on_host {
     std::size_t const j = number_of(id);
     return j < size() ? values()[static_cast<std::int64_t>(j)] : std::span<T const>{};
   }
-  // The row of the table that the j-th distinct row is, j below size(). Distinct rows are in the order of their keys: owner
+  // Returns the table's number of the j-th distinct row, j below size(). Distinct rows are in the order of their keys: owner
   // after owner. Of indices in a device's memory the first call brings the keys to the host, and waits for them under the
-  // communicator's deadline; not while a ProgressThread lives. -1 for a place of a padded table that no row has.
+  // communicator's deadline; not while a ProgressThread lives. -1 for a place of a padded table without a row.
   std::int64_t id(std::size_t j) const {
     if (plan_->retired) return plan_->retired_rows[j];
     auto const key = plan_->groups.keys_here()[j];
@@ -90,7 +90,7 @@ class PulledRows {
     if constexpr (on_host) return EditableRows<State>{std::move(*this)};
     else return detail::Mistaken{};
   }
-  // Of a handle that is kept: an assertion says how to give it up.
+  // Refuses a handle that is kept, by an assertion with the way to give it up.
   detail::Mistaken editable() const& {
     static_assert(detail::never<State>,
                   "parallax: a handle becomes one of editable rows: session.pull(table, ids).editable(), or "
@@ -98,14 +98,14 @@ class PulledRows {
     return {};
   }
 
-  // For the library: the variable's state.
+  // For the library. Returns the variable's state.
   State& state() const { return *state_; }
-  // For the library: the plan that `grad` names the batch by; null of an empty handle.
+  // For the library. Returns the plan by which `grad` names the batch; null of an empty handle.
   Plan* plan() const { return plan_; }
 
  protected:
-  // Which of the distinct rows belongs to an id, size() if none does. A bad id is looked up as the pull has treated it: hashed,
-  // or none.
+  // Returns the number of an id's distinct row, size() if there is none. A bad id is looked up as the pull has treated it:
+  // hashed, or none.
   std::size_t number_of(std::int64_t id) const {
     auto const rows = state_->rows();
     bool const inside = static_cast<std::uint64_t>(id) < static_cast<std::uint64_t>(rows);
@@ -122,7 +122,7 @@ class PulledRows {
   }
 
  private:
-  // The pool may use the plan again once nobody holds it.
+  // Gives the plan back. The pool may use it again once nobody holds it.
   void release() noexcept {
     if (plan_) --plan_->users;
     plan_ = nullptr;
@@ -132,9 +132,9 @@ class PulledRows {
   Plan* plan_ = nullptr;
 };
 
-// Rows of a pull that the trainer changes itself, as word2vec and fastText do: beside the rows as they were pulled, a copy of
-// them, which grad(rows, difference) sends to a step. Move-only. The copy's memory, twice that of the rows, is the variable's,
-// which keeps it for later pulls: steady use allocates nothing.
+// Rows of a pull that the trainer changes itself, as word2vec and fastText do. Has a copy beside the pulled rows; grad(rows,
+// difference) sends the change to a step. Move-only. The copy's memory, twice as much as the rows', is kept by the variable for
+// later pulls: steady use allocates nothing.
 //   auto rows = session.pull(words, ids).editable();
 //   for (std::size_t i = 0; i < ids.size(); ++i) rows[i][0] += 0.5f;
 //   session.step(px::grad(rows, px::difference));
@@ -143,7 +143,7 @@ class EditableRows : public PulledRows<State> {
   using Base = PulledRows<State>;
 
  public:
-  // The scalar of the table's elements.
+  // Scalar of the table's elements.
   using typename Base::T;
 
   EditableRows() = default;
@@ -156,22 +156,21 @@ class EditableRows : public PulledRows<State> {
     this->state().ops().copy_bytes(this->plan()->edited.data(), Base::values().data, bytes);
   }
 
-  // [size() x width()]: the distinct rows, as they are changed. Valid until the handle is destroyed.
+  // Returns the distinct rows with their changes, [size() x width()]. Valid until the handle is destroyed.
   RowsView<T> values() const {
     return {reinterpret_cast<T*>(this->plan()->edited.data()), static_cast<std::int64_t>(this->size()), this->width()};
   }
-  // The row of the i-th index, which is that of each index that names the same id. What is written to the one of an index that
-  // was dropped is not sent.
+  // Returns the row of the i-th index, shared by all indices of one id. Writes to the row of a dropped index are not sent.
   std::span<T> operator[](std::size_t i) const { return values()[this->inverse()[i]]; }
-  // The row of an id: see PulledRows.
+  // Returns the row of an id: see PulledRows.
   std::span<T> find(std::int64_t id) const {
     std::size_t const j = this->number_of(id);
     return j < this->size() ? values()[static_cast<std::int64_t>(j)] : std::span<T>{};
   }
-  // The rows as they were pulled.
+  // Returns the rows as they were pulled.
   Base const& pulled() const { return *this; }
 
-  // pulled - changed, a row for each distinct one. Valid until it is asked for again. Of an empty handle: nothing.
+  // Returns pulled - changed, a row for each distinct one. Valid until the next call. Of an empty handle: nothing.
   RowsView<T const> difference() const {
     if (!this->plan()) return {};
     RowsView<T const> const before = Base::values();
@@ -182,61 +181,61 @@ class EditableRows : public PulledRows<State> {
   }
 };
 
-// The type of `difference`. Stands for the gradient of editable rows: what was changed in them.
+// Type of `difference`. Stands for the gradient of editable rows: their changes.
 struct Difference {};
-// The second argument of `grad(rows, px::difference)`.
+// Second argument of `grad(rows, px::difference)`.
 inline constexpr Difference difference;
 
-// A pull's result where the indices lie in bags: the pooled rows, and the distinct rows that they were pooled of. Move-only.
-// Empty as PulledRows are, where it was made without arguments or left by a move.
+// A pull's result for indices in bags: the pooled rows, and the distinct rows of the bags. Move-only. Empty, as PulledRows, if
+// made without arguments or left by a move.
 template <class State>
 class PulledBags {
  public:
-  // The state of the variable that was pulled from.
+  // State of the variable pulled from.
   using state_type = State;
-  // The scalar of the table's elements.
+  // Scalar of the table's elements.
   using T = typename State::scalar_type;
-  // What the variable keeps of the batch, with its bags.
+  // A variable's notes of the batch, with its bags.
   using Plan = typename State::Plan;
 
   PulledBags() = default;
-  // By the fetch of a pull, which pools the rows once they are here.
+  // Takes hold of a plan. By the fetch of a pull, which pools the rows once they are here.
   PulledBags(State& state, Plan& plan) : rows_{state, plan} {}
 
-  // How many bags the batch has, those without indices included.
+  // Returns the number of bags of the batch, empty ones included.
   std::size_t size() const { return plan()->bags.count; }
-  // Elements of a row, and of a pooled one.
+  // Returns the elements of a row, and of a pooled one.
   std::int64_t width() const { return rows_.width(); }
-  // [size() x width()]: each bag's rows as one, in the variable's memory space; zeros for a bag without any. Valid until the
-  // handle is destroyed.
+  // Returns each bag's rows as one, [size() x width()], in the variable's memory space; zeros for a bag without any. Valid
+  // until the handle is destroyed.
   RowsView<T const> values() const {
     return {reinterpret_cast<T const*>(plan()->bags.pooled.data()), static_cast<std::int64_t>(size()), width()};
   }
-  // [size() / tables() x width()]: the same of one table of a stack.
+  // Returns the pooled rows of one table of a stack, [size() / tables() x width()].
   RowsView<T const> values(std::size_t table) const {
     auto const all = values();
     auto const each = all.rows / static_cast<std::int64_t>(state().tables());
     return {all.data + static_cast<std::int64_t>(table) * each * all.width, each, all.width};
   }
-  // The pooled row of a bag, in the order of the offsets; of use where the memory is the host's.
+  // Returns the pooled row of a bag, in the order of the offsets; of use in the host's memory.
   std::span<T const> operator[](std::size_t bag) const { return values()[static_cast<std::int64_t>(bag)]; }
-  // The distinct rows that the bags were pooled of. Belongs to this handle.
+  // Returns the distinct rows from which the bags were pooled. Belongs to this handle.
   PulledRows<State> const& rows() const { return rows_; }
 
-  // For the library: the variable's state.
+  // For the library. Returns the variable's state.
   State& state() const { return rows_.state(); }
-  // For the library: the plan of the batch; null of an empty handle.
+  // For the library. Returns the plan of the batch; null of an empty handle.
   Plan* plan() const { return rows_.plan(); }
 
  private:
   PulledRows<State> rows_;
 };
 
-// Does not own. Marks a gradient that has one row per distinct index of a pull (`handle.values()`), not one per index. Made by
+// Does not own. Marks a gradient with one row per distinct index of a pull (`handle.values()`), not one per index. Made by
 // `distinct`, taken by `grad`.
 template <class Rows>
 struct Distinct {
-  // The gradient: a row-major table or a contiguous range, [handle.size() x width].
+  // Gradient: a row-major table or a contiguous range, [handle.size() x width].
   Rows const& rows;
 };
 // Marks `rows` for `grad(handle, distinct(rows))`; refers to them.

@@ -1,4 +1,4 @@
-// `Session::assign` and `Session::scale`: rows of a table, set or multiplied where they are held. The session calls the two
+// `Session::assign` and `Session::scale`: rows of a table, set or multiplied by their owners. The session calls the two
 // functions at the end; `change_rows` has the phases of both.
 #pragma once
 
@@ -14,14 +14,14 @@
 
 namespace parallax::inline v0_2::detail {
 
-// For `assign` and `scale`: false where the assertion has told the user.
+// For `assign` and `scale`. Returns false after the assertion has told the user.
 template <class V>
 consteval bool check_rewritten() {
   constexpr bool right = requires { requires V::State::space::host_readable && std::same_as<typename V::kind, Sparse>; };
   static_assert(right, "parallax: rows are assigned and scaled in a Sparse variable in the host's memory");
   return right;
 }
-// For `assign`, whose rows have to be of the table's scalar as well.
+// For `assign`, with rows of the table's scalar as well.
 template <class V, class Rows>
 consteval bool check_assigned() {
   if constexpr (check_rewritten<V>()) {
@@ -36,14 +36,14 @@ consteval bool check_assigned() {
   return false;
 }
 
-// The sentence of an error about an element that was given two values: where it is, and who gives which.
+// Returns the sentence of an error about an element with two values: its place, and both givers with their values.
 inline std::string differing(std::int64_t row, std::int64_t column, std::string const& one, std::string const& first,
                              std::string const& other, std::string const& second) {
   return joined({"row ", row, ", column ", column, ": ", first, " ", one, ", ", second, " ", other});
 }
 
-// Local. What this rank names: a plan for the direct hop, and in `packed` a row of `width` for each distinct key. Throws where
-// a row is given twice and not alike.
+// Local. Plans this rank's rows for the direct hop, and packs a row of `width` for each distinct key into `packed`. Throws if a
+// row is given twice and not alike.
 template <Communicator C, class State, class Id, class T>
 void name_rows(Topology<C> const& topology, State& state, typename State::Plan& plan, std::span<Id const> ids,
                RowsView<T const> given, std::int64_t width, Buffer<T>& packed, char const* operation) {
@@ -72,11 +72,11 @@ void name_rows(Topology<C> const& topology, State& state, typename State::Plan& 
     std::copy_n(given.row(groups.order[groups.offsets[key]]), width, packed.data() + key * static_cast<std::size_t>(width));
 }
 
-// Collective. The rows that any rank names are changed, each once, by change(T* row, T const* given), by all ranks that hold
-// them or, with an Error, by none. `text`: what the ranks must have in common.
-// Two agreements, as in a step. Before the first each rank checks and groups what it names; then the rows travel, past all
-// levels of the topology, each once from every rank that names it. Before the second the holders compare what several ranks
-// gave. `given`: a row of `width` for each id; with a width of 0 only keys travel. Allocates: nothing is kept from call to call.
+// Collective. Changes each row that any rank names, once, by change(T* row, T const* given). All ranks that hold it do so or,
+// with an Error, none. `text`: common to all ranks. Two agreements, as in a step. Before the first each rank checks and groups
+// its rows; then the rows travel, past all levels of the topology, each once from every rank that names it. Before the second
+// the holders compare the values of several ranks. `given`: a row of `width` for each id; with a width of 0 only keys travel.
+// Allocates: nothing is kept from call to call.
 template <Communicator C, class State, class Id, class T, class Change>
 void change_rows(SessionCore<C>& core, Operation operation, State& state, std::span<Id const> ids, RowsView<T const> given,
                  std::int64_t width, std::string const& text, Change&& change) {
@@ -117,7 +117,7 @@ void change_rows(SessionCore<C>& core, Operation operation, State& state, std::s
   });
 }
 
-// Collective. Replaces the named rows by given ones, [ids x width]. Called by `Session::assign`. Slots stay as they are, but
+// Collective. Replaces the named rows by given ones, [ids x width]. Called by `Session::assign`. Slots stay unchanged, except
 // those of an optimizer that adopts.
 template <Communicator C, class Indices, class T>
 void assign(SessionCore<C>& core, Indices const& indices, RowsView<T const> rows) {
@@ -127,8 +127,8 @@ void assign(SessionCore<C>& core, Indices const& indices, RowsView<T const> rows
               [&](T* row, T const* given) { std::copy_n(given, width, row); });
 }
 
-// Collective. Called by `Session::scale`: only keys travel, and who holds a row multiplies its elements in the table's scalar
-// type. The ranks compare the factor.
+// Collective. Multiplies the named rows. Called by `Session::scale`: only keys travel, and each holder of a row multiplies its
+// elements in the table's scalar type. The ranks compare the factor.
 template <Communicator C, class Indices>
 void scale(SessionCore<C>& core, Indices const& indices, double factor) {
   using T = typename Indices::state_type::scalar_type;

@@ -1,4 +1,4 @@
-// `Session::bind_step`: the agreement on which a BoundStep stands. The session calls it, once its assertions have passed.
+// `Session::bind_step`: the agreement under a BoundStep. The session calls it, once its assertions have passed.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Collective. All ranks agree on the variables, their optimizers' settings and that each gradient fits; then each makes its
-// BoundStep, which is collective as well. `world`: the communicator itself, past the edge that the engine works on.
+// Collective. Lets all ranks agree on the variables, their optimizers' settings and the fit of each gradient; then each makes
+// its BoundStep, which is collective as well. `world`: the communicator itself, without the engine's edge.
 template <Communicator Edge, Communicator C, class... Updates>
 auto bind_step(SessionCore<Edge>& core, C& world, Updates const&... updates) {
   return core.waiting.guarded("bind_step", [&] {

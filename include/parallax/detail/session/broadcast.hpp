@@ -1,4 +1,5 @@
-// `Session::broadcast`: every replica becomes that of rank 0. The session calls `broadcast` at the end, once for each variable.
+// `Session::broadcast`: every replica becomes a copy of rank 0's. The session calls `broadcast` at the end, once for each
+// variable.
 #pragma once
 
 #include <optional>
@@ -11,7 +12,7 @@
 namespace parallax::inline v0_2::detail {
 
 // Collective. Rank 0 deals the parts to the owners, then all gather them: 2 w (N - 1) / N bytes at the busiest rank instead of
-// w (N - 1), for w bytes among N owners. `values` is as long on every rank, which `broadcast` has agreed on; it is read and
+// w (N - 1), for w bytes among N owners. `values` is equally long on every rank, as agreed in `broadcast`; it is read and
 // written in place. `name`: of the variable, for the report of a wait.
 template <MemorySpace Space, Communicator C, class T>
 void broadcast_values(SessionCore<C>& core, std::span<T> values, std::string const& name) {
@@ -40,14 +41,14 @@ void broadcast_values(SessionCore<C>& core, std::span<T> values, std::string con
       "broadcast", [&] { return gather.poll(lane); }, awaited);
 }
 
-// Collective. An agreement on the variable, then its values travel: the parameters of a dense one, all rows of a replicated
-// table. The optimizer's slots are left as they are, but those of one that adopts.
+// Collective. Agrees on the variable, then sends its values: the parameters of a dense one, all rows of a replicated table. The
+// optimizer's slots stay unchanged, except those of one that adopts.
 template <Communicator C, class V>
 void broadcast(SessionCore<C>& core, V const& variable) {
   static_assert(std::same_as<typename V::kind, Dense> || !V::State::sharded,
                 "parallax: a sharded variable has one copy of every row; there is nothing to broadcast");
   using Stored = typename V::State::stored_type;
-  using T = std::conditional_t<is_short_float<Stored>, std::uint16_t, Stored>;  // which nobody computes with
+  using T = std::conditional_t<is_short_float<Stored>, std::uint16_t, Stored>;  // nobody computes with it
   using Space = typename V::State::space;
   core.waiting.guarded("broadcast", [&] {
     auto& state = variable.state();

@@ -1,4 +1,4 @@
-// The proof that a run came to its end on every rank: `Session::finish` makes it, and a launcher reads the file that it saves.
+// The proof that a run came to its end on every rank: `Session::finish` makes it, and a launcher reads its file.
 #pragma once
 
 #include <cerrno>
@@ -14,25 +14,26 @@
 
 namespace parallax::inline v0_2 {
 
-// What one rank had done when it finished.
+// Work of one rank until it finished.
 struct RankRecord {
-  // Steps that were applied.
+  // Steps applied.
   std::int64_t steps = 0;
-  // Collective operations that were begun, `finish` included.
+  // Collective operations begun, `finish` included.
   std::uint64_t operations = 0;
-  // Bytes of payload, all but control words: what this rank has sent to other ranks in the session.
-  std::uint64_t sent = 0, received = 0;  // the same of what came in
+  // Bytes of payload, all but control words, from this rank to other ranks in the session.
+  std::uint64_t sent = 0, received = 0;  // bytes likewise from other ranks
 };
 
-// What `finish` returns: the records of all ranks, alike on all of them. A launcher's exit status proves less: mpiexec may
-// return 0 for a job of which a rank left half way. Where this exists, none did.
+// Result of `finish`: the records of all ranks, alike on all of them. A launcher's exit status proves less: mpiexec may return
+// 0 for a job with a rank that left half way. If this exists, none did.
 struct Completion {
-  // The rank that holds this copy.
+  // Rank of this copy.
   int rank = 0;
   // One for each rank, by its number.
   List<RankRecord> records;
 
-  // Local. One JSON object in one line: the version of the library, the number of ranks, and the records in the order of ranks.
+  // Local. Returns one JSON object in one line: the version of the library, the number of ranks, and the records in the order
+  // of ranks.
   std::string text() const {
     std::string text = joined({"{\"parallax\": \"" PARALLAX_VERSION "\", \"ranks\": ", records.size(), ", \"records\": ["});
     for (std::size_t r = 0; r < records.size(); ++r) {
@@ -43,12 +44,13 @@ struct Completion {
     return text += "]}\n";
   }
 
-  // Local. Rank 0 writes the text to `path`, whole or not at all; the others do nothing. Throws Error (invalid_argument) where
-  // it cannot be written, with the name of the failed call and the reason; then nothing is left of it.
+  // Local. Writes, on rank 0, the text to `path`, whole or not at all; does nothing on the others. Throws Error
+  // (invalid_argument) if it cannot be written, with the name of the failed call and the reason; then nothing is left of the
+  // file.
   void save(std::string const& path) const {
     if (rank != 0) return;
     std::string const draft = joined({path, ".part"}), all = text();
-    auto const write = [&] {  // the name of the call that fails and has set errno
+    auto const write = [&] {  // returns the name of the call that fails and has set errno
       std::FILE* const file = std::fopen(draft.c_str(), "wb");
       if (!file) return "open";
       bool const written = std::fwrite(all.data(), 1, all.size(), file) == all.size();
@@ -70,7 +72,7 @@ struct Completion {
 
 namespace detail {
 
-// Where the session of rank 0 ended, and it was not by `finish`: the ranks that forget it do so together.
+// Tells of the end of rank 0's session without `finish`: the ranks that forget it do so together.
 inline void tell_unfinished() noexcept {
   std::fputs("parallax: the session was destroyed without finish: nothing proves that every rank has completed its steps\n",
              stderr);

@@ -1,5 +1,5 @@
-// What the operations of a session work on: made by `Session`, and put together of how ranks wait, agree, and use again. Each
-// file of the room with an operation includes this one.
+// Core of a session, on which its operations work: made by `Session`, of parts that wait, agree, and use again. Each file of
+// the room with an operation includes this one.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Owns flights of updates and fetches of rows, by their types, for use from operation to operation, as long as the session. A step
-// of a list of argument types takes the flight that the last such step used, with its seats, ways and buckets; so steady use
-// allocates nothing. Looking one up takes as long as there are pooled ones.
+// Pools of a session. Owns flights of updates and fetches of rows, by their types, for use from operation to operation, as long
+// as the session. A step of a list of argument types takes the flight of the last such step, with its seats, ways and buckets;
+// so steady use allocates nothing. A look-up takes as long as there are pooled ones.
 template <Communicator C>
 class Pools {
  public:
-  // For `step` and `start`. A flight of this type on these channels that nobody uses; made where there is none. F: a FlightOf.
+  // For `step` and `start`. Returns a free flight of this type on these channels; makes one if there is none. F: a FlightOf.
   template <class F>
   F& flight(FlightRoom<C> const& room, FlightChannels route) {
     for (auto& pooled : flights_)
@@ -39,7 +39,7 @@ class Pools {
     flights_.push_back({type_tag<F>(), route.rows, Owned<Flight<C>>{flight}});
     return *flight;
   }
-  // For `prefetch`. A fetch of this type that nobody uses: the pool's own hold is the only one. F: a Fetch.
+  // For `prefetch`. Returns a free fetch of this type, held by the pool only; makes one if there is none. F: a Fetch.
   template <class F>
   Shared<F> fetch() {
     for (auto& pooled : fetches_)
@@ -48,7 +48,7 @@ class Pools {
     fetches_.push_back({type_tag<F>(), Shared<FetchBase<C>>{fetch.get()}});
     return fetch;
   }
-  // By a captured step, whose graph goes on using what its updates were prepared in: the flight is nobody else's from here on.
+  // Gives the flight to a captured step, whose graph goes on using its memory: the flight is nobody else's from here on.
   Owned<Flight<C>> take(Flight<C> const& flight) {
     Owned<Flight<C>> taken;
     for (auto& pooled : flights_)
@@ -56,8 +56,7 @@ class Pools {
     drop_if(flights_, [](PooledFlight const& pooled) { return !pooled.flight; });
     return taken;
   }
-  // After an abort: no flight has anything under way that a peer reads. Fetches travel by the core's mail, which is withdrawn
-  // there.
+  // Ends, after an abort, everything of flights that a peer reads. Fetches travel by the core's mail, which is withdrawn there.
   void withdraw() noexcept {
     for (auto& pooled : flights_) pooled.flight->withdraw();
   }
@@ -73,68 +72,69 @@ class Pools {
     Shared<FetchBase<C>> fetch;
   };
   List<PooledFlight> flights_;
-  List<PooledFetch> fetches_;  // that were named ahead
+  List<PooledFetch> fetches_;  // named ahead
 };
 
-// Who captures a step of a session, see `capture`, and is shown each that is taken meanwhile.
+// Owner of a capture of a session's steps, see `capture`; it is shown each step taken meanwhile.
 template <Communicator C>
 class Capturing {
  public:
-  // Local. The step's updates are prepared. Has the flight refuse what cannot be captured.
+  // Local. Makes the flight, with its updates prepared, refuse everything that cannot be captured.
   virtual void prepared(Flight<C>& own) = 0;
 
  protected:
   ~Capturing() = default;
 };
 
-// The engine of a session, which owns one; every operation is a function that takes it first. Its waits let what is under way
-// progress: the flights that were started, and the rows that were named ahead. C: the edge to the communicator.
+// Engine of a session, which owns one; every operation is a function that takes it first. Its waits let everything under way
+// progress: started flights, and rows named ahead. C: the edge to the communicator.
 //
-// Members stand in the order in which they refer to each other. What operations use again stays allocated in them: `rounds`,
-// `mail`, `dense`, `pools` and the scratch at the end.
+// Members stand in the order of their references to each other. Memory that operations use again stays allocated in them:
+// `rounds`, `mail`, `dense`, `pools` and the scratch at the end.
 template <Communicator C>
 class SessionCore final : private Underway {
  public:
-  // Channels of the communicator. `control`: all agreements but those of starts, so that ranks which call different operations
-  // meet. `step_rows`, `step_dense`: the flight of a step itself, and `broadcast`. `pull_rows`: pulls, rows ahead, `assign` and
+  // Channels of the communicator. `control`: all agreements but those of starts, so that ranks in different operations meet.
+  // `step_rows`, `step_dense`: the flight of a step itself, and `broadcast`. `pull_rows`: pulls, rows ahead, `assign` and
   // `scale`. From `first_flight` on each started flight has two, one for agreement and rows, one for dense gradients.
   enum Channel : int { control = 0, step_rows = 1, step_dense = 2, pull_rows = 3, first_flight = 4 };
-  // So many started flights have channels of their own; a further one takes those of the earliest, once that has arrived.
+  // Number of started flights with channels of their own; a further one takes those of the earliest, once it has arrived.
   static constexpr std::size_t most_flights = (collectives_channel - first_flight) / 2;
 
-  // Local. The topology is part of what every agreement compares; the journal of this rank is open from here until `finish`.
+  // Local. The topology is part of everything compared in agreements; the journal of this rank is open from here until
+  // `finish`.
   PARALLAX_COLD SessionCore(Topology<C> given, SessionOptions const& given_options);
   SessionCore(SessionCore&&) = delete;
 
-  // Local. An operation begins: enters it into the journal, and returns what every agreement about it includes. The caller adds
-  // what is its own, and begins `rounds.agreement` with that. `variable`: the first one concerned.
+  // Local. Begins an operation: enters it into the journal, and returns the common part of every agreement about it. The caller
+  // adds its own part, and begins `rounds.agreement` with both. `variable`: the first one concerned.
   Fingerprint begin(Operation operation, std::string_view variable = {});
   // Collective, within an operation, after its agreement. Returns once nothing goes on behind the steps.
   void settle_behind(char const* operation) {
     if (behind) behind->settle(operation);
   }
-  // Collective, once this rank has taken a turn: returns once all have.
+  // Collective, once this rank has taken a turn. Returns once all have.
   void await_turns(char const* operation, FunctionRef<std::string()> names);
-  // Collective. What was started has arrived, or was refused, on all ranks.
+  // Collective. Returns once all started flights have arrived, or were refused, on all ranks.
   void await_started(char const* operation);
   // Local. Throws Error (misuse) for a variable of another session.
   template <class State>
   void check_owned(State const& state, char const* operation) const {
     registry.check_owned(*state.registration(), topology.rank(), operation);
   }
-  // Local. Throws the error of batches that a device has found wrong, of any variable; where it `waits`, for devices that have such
-  // batches. Called as a session finishes, as it begins a checkpoint, and by replays.
+  // Local. Throws the error of batches found wrong by a device, of any variable. `waits`: waits for devices with such batches.
+  // Called as a session finishes, as it begins a checkpoint, and by replays.
   PARALLAX_COLD void check_late(char const* operation, bool waits = true) const {
     for (auto const& variable : registry.variables())
       if (variable->state && variable->check_late) variable->check_late(variable->state, topology.rank(), operation, waits);
   }
-  // Collective. An agreement about one operation on one variable, before anything is done. `text` says what this rank is about
-  // to do, for an error where ranks differ; `more`: what else they must have in common.
+  // Collective. Agrees about one operation on one variable, before anything is done. `text`: this rank's next act, for an error
+  // if ranks differ. `more`: everything else that they must have in common.
   template <class State>
   void agree_on(State const& state, Operation operation, std::string const& text, std::uint64_t more) {
     agree_on(state, operation, text, more, [] {});
   }
-  // The same with something to prepare before the ranks agree. `prepare` is local: what it throws is this rank's refusal.
+  // Agrees likewise after a preparation. `prepare` is local: its exception is this rank's refusal.
   template <class State, class Prepare>
   void agree_on(State const& state, Operation operation, std::string const& text, std::uint64_t more, Prepare&& prepare) {
     auto const word = to_string(operation).data();
@@ -152,24 +152,24 @@ class SessionCore final : private Underway {
         word, error, [&] { return state.name(); }, [&] { return state.name() + "\t" + text + '\n'; });
   }
 
-  // Collective: this rank can take no part in the operation. Whatever its peers call meets this refusal in their agreement.
-  // Throws Refused, by which `Waiting::guarded` ends the operation. `as`: what the error calls the operation.
+  // Collective. Refuses: this rank can take no part in the operation. Peers meet the refusal in the agreement of any call.
+  // Throws Refused, by which `Waiting::guarded` ends the operation. `as`: name of the operation in the error.
   [[noreturn]] void refuse(Operation operation, char const* as, std::string const& why);
 
-  // Collective. Waits until the rows that an earlier step has sent on their way are here, and forgets batches that nobody
-  // pulls. Called first by `pull`, `step`, `assign`, `scale` and `finish`.
+  // Collective. Waits until the rows sent on their way by an earlier step are here, and forgets batches that nobody pulls.
+  // Called first by `pull`, `step`, `assign`, `scale` and `finish`.
   void await_rows(char const* operation);
-  // For a flight that is made or used again: it refers to this core, which outlives it.
+  // Returns the parts of the core for a flight that is made or used again: it refers to this core, which outlives it.
   FlightRoom<C> flight_room() { return {topology, options, joined, this, traffic, waiting.current}; }
 
-  // As the options have them, or as they were measured.
+  // Returns the costs of the options or, if they have none, the measured ones.
   Costs const& costs_of(bool on_device) const;
 
   // Leaves: called by the destructor of the session. Does nothing in a forked child. An end by exception takes the peers along;
-  // so does one with updates in flight. One without `finish` is told of. Returns once no peer touches this rank's memory.
+  // so does one with updates in flight. An end without `finish` is told. Returns once no peer touches this rank's memory.
   void leave() noexcept;
 
-  // What was started, and rows that were fetched ahead. Called by every wait at each poll, and by `Session::poll`.
+  // Lets started flights and rows fetched ahead progress. Called by every wait at each poll, and by `Session::poll`.
   void progress() override;
 
   Topology<C> topology;
@@ -178,8 +178,8 @@ class SessionCore final : private Underway {
   std::int64_t steps = 0;
   bool finished = false, joined = false;  // joined: this rank has no data any more
   bool all_joined = false;                // as of the last step
-  // What this rank tells all with the next step's commit, as bits: that it has something to do which all are to do, and that what goes
-  // on behind its steps is busy. And what any rank has told, as of the last.
+  // Bits told to all by this rank with the next step's commit: it has an act for all ranks to do together; work behind its
+  // steps is busy. `wished`: bits told by any rank with the last commit.
   enum Wish : unsigned { to_meet = 1, busy = 2 };
   unsigned wish = 0, wished = 0;
   Wishful* wishful = nullptr;  // owned by nobody here
@@ -192,7 +192,7 @@ class SessionCore final : private Underway {
   Pools<C> pools;
   Flights<C> flights;
   Ahead<C> ahead;
-  Costs own_costs, own_device_costs;  // as they were measured
+  Costs own_costs, own_device_costs;  // measured
   std::vector<Decision> decisions;
   List<double> norms, told_uses;      // scratch of steps
   List<std::size_t> begins;           // scratch of broadcasts: the owners' parts
@@ -200,13 +200,13 @@ class SessionCore final : private Underway {
   Capturing<C>* capturing = nullptr;  // while a step is captured
 
  private:
-  // Collective. What was started arrives, or is refused, and nobody completes it: all ranks forget it.
+  // Collective. Waits until started flights arrive, or are refused, and nobody completes them: all ranks forget them.
   void drop(char const* operation) override;
-  // After an abort, or as the session is destroyed: all channels are at rest once it returns.
+  // Brings all channels to rest, after an abort, or as the session is destroyed.
   void withdraw() noexcept override;
   std::string settings() const override { return "options " + fields_text(options); }
 
-  SessionOptions hashed_;  // the options, as they were hashed last
+  SessionOptions hashed_;  // the options at their last hash
   std::uint64_t options_hash_ = fields_hash(hashed_);
 };
 
@@ -288,7 +288,7 @@ void SessionCore<C>::await_turns(char const* operation, FunctionRef<std::string(
   if (turns.waiting_for() >= 0) waiting.drive(operation, [&] { return turns.waiting_for() < 0; }, {turns, names});
 }
 
-// Other ranks may read what was started here for a while after this one has read theirs.
+// Other ranks may read memory of flights started here for a while after this one has read theirs.
 template <Communicator C>
 void SessionCore<C>::await_started(char const* operation) {
   auto const names = [&] { return flights.names(); };

@@ -1,5 +1,5 @@
-// What a session says of its variables: policy, owners, and what a step of each is expected to move and take.
-// `Session::describe` calls it with its registry and the costs that are known.
+// Report of a session on its variables: policy, owners, and the bytes and time that a step of each is expected to take.
+// `Session::describe` calls it with its registry and the known costs.
 #pragma once
 
 #include <cstdio>
@@ -13,8 +13,8 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Local. One line per variable that still lives, columns aligned, under a line of headings. Below them, why what is not known
-// is not. `of_host`, `of_device`: the costs by which a variable's policy predicts, chosen by where its memory is.
+// Local. Returns one line per variable that still lives, columns aligned, under a line of headings. Below them, the reasons of
+// unknown figures. `of_host`, `of_device`: the costs by which a variable's policy predicts, chosen by the place of its memory.
 template <Communicator C>
 std::string described(Topology<C> const& topology, List<RegistrationPtr> const& registry, Costs const& of_host,
                       Costs const& of_device) {

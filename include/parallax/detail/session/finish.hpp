@@ -1,4 +1,4 @@
-// `Session::finish`: the normal end, which all ranks come to. The session calls it as a run's last operation.
+// `Session::finish`: the normal end, to which all ranks come. The session calls it as a run's last operation.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Collective. An agreement that nothing is left under way, the end of what goes on behind the steps, then four numbers of each rank to all: steps, operations, and bytes
-// of payload sent and received. They travel as doubles, exact below 2^53. From here on the journal says that the rank has ended
-// well.
+// Collective. Agrees that nothing is left under way, ends the work behind the steps, then tells four numbers of each rank to
+// all: steps, operations, and bytes of payload sent and received. They travel as doubles, exact below 2^53. From here on the
+// journal says that the rank has ended well.
 template <Communicator C>
 Completion finish(SessionCore<C>& core) {
   return core.waiting.guarded("finish", [&] {

@@ -1,4 +1,4 @@
-// `Session::join`: for ranks that run out of data before others. The session calls it; the iteration that it is given calls the
+// `Session::join`: for ranks that run out of data before others. The session calls it; the iteration given to it calls the
 // session.
 #pragma once
 
@@ -8,9 +8,9 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Collective by what `body` calls. While it runs, `core.joined` marks this rank in its agreements, so that its updates count as
-// none. It ends once a step has found that all ranks are marked. Where `body` called no operation this rank refuses whatever
-// its peers call, for it would hang otherwise.
+// Collective by the calls of `body`. While it runs, `core.joined` marks this rank in its agreements, and its updates count as
+// none. It ends once a step has found all ranks marked. If `body` called no operation, this rank refuses any call of its peers,
+// for it would hang otherwise.
 template <Communicator C, class Body>
 void join(SessionCore<C>& core, Body& body) {
   struct Joined {

@@ -9,18 +9,18 @@
 
 namespace parallax::inline v0_2 {
 
-// While it lives, the other ranks know that this one is busy: what `Session::pause` returns. Does not outlive the session.
+// Result of `Session::pause`. While it lives, the other ranks know that this one is busy. Does not outlive the session.
 class Pause {
  public:
-  // Takes the pause over: the one that is moved from ends nothing.
+  // Takes the pause over: the source of the move ends nothing.
   Pause(Pause&& other) noexcept : world_{std::exchange(other.world_, nullptr)} {}
   Pause& operator=(Pause&&) = delete;
-  // Local. Tells the other ranks that the pause is over. What the communicator throws here is dropped.
+  // Local. Tells the other ranks that the pause is over. Drops the communicator's exceptions.
   ~Pause() {
     if (!world_) return;
     try {
       tell({}, 0);
-    } catch (...) {  // who waits hears of it by what ended the communicator
+    } catch (...) {  // waiting ranks hear of it from the end of the communicator
     }
   }
 
@@ -29,7 +29,7 @@ class Pause {
   friend class Session;
 
   // Local; by `Session::pause`. Writes the pause into this rank's journal, and tells the others. Throws Error: invalid_argument
-  // for a time that is not positive, misuse where this rank is in a pause already.
+  // for a time that is not positive, misuse if this rank is in a pause already.
   Pause(AnyCommunicator& world, std::string_view what, std::chrono::nanoseconds at_most) : world_{&world} {
     auto const refuse = [&](Errc code, char const* why) { throw Error{code, world.rank(), "pause", "", why}; };
     if (at_most.count() <= 0) refuse(Errc::invalid_argument, "a pause lasts longer than nothing");

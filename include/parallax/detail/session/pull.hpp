@@ -1,5 +1,5 @@
 // `Session::pull` and `Session::prefetch`: rows of batches, fetched at once or brought by the next step. The session calls
-// `pull` and `prefetch`, and unpacks what they return.
+// `pull` and `prefetch`, and unpacks their results.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace parallax::inline v0_2::detail {
 
-// The handle that a pull of such indices returns: rows of plain ones, pooled rows of bags.
+// Handle of a pull of such indices: rows of plain ones, pooled rows of bags.
 template <class Indices>
 struct HandleOf {
   using type = PulledRows<typename Indices::state_type>;
@@ -22,16 +22,16 @@ template <class S, class Id, class Offset>
 struct HandleOf<BagsOf<S, Id, Offset>> {
   using type = PulledBags<S>;
 };
-// A list of indices of one type, each of a table: a list of handles.
+// Handles of a list of indices of one type, each of a table: a list.
 template <class Indices>
 struct HandleOf<std::vector<Indices>> {
   using type = std::vector<typename HandleOf<Indices>::type>;
 };
-// The fetch of a pull by these indices: `pull` makes one, `prefetch` takes one of the pool.
+// Fetch of a pull by these indices: `pull` makes one, `prefetch` takes one of the pool.
 template <Communicator C, class... Indices>
 using FetchOf = Fetch<C, typename HandleOf<Indices>::type...>;
 
-// Several handles are a tuple, those of a list a list; one is itself.
+// Returns several handles as a tuple, those of a list as a list; one as itself.
 template <class... Handles>
 auto unpacked(std::tuple<Handles...> handles) {
   if constexpr (sizeof...(Handles) == 1) return std::get<0>(std::move(handles));
@@ -42,19 +42,19 @@ auto unpacked(std::vector<Handle> handles) {
   return handles;
 }
 
-// Local. What is wrong with the indices is kept for the agreement.
+// Local. Plans the batches, and keeps an error of the indices for the agreement.
 template <Communicator C, class... Indices>
 void plan(SessionCore<C>& core, FetchOf<C, Indices...>& fetch, Indices const&... indices) {
   fetch.plan(
       core.topology, [&](auto const& state) { core.check_owned(state, "pull"); }, core.waiting.current, indices...);
 }
 
-// Collective, after the agreement. What ranks have told each other the place of is read there: keys by owners, and rows by those
-// who asked. Where owners change rows in between, all wait for that. Over once all ranks have read.
+// Collective, after the agreement. Reads memory at the addresses told by ranks: owners read keys, and the askers read rows. If
+// owners change rows in between, all wait for the change. Returns once all ranks have read.
 template <Communicator C>
 void read_in_place(SessionCore<C>& core, FetchBase<C>& fetch, FunctionRef<std::string()> names) {
   C& world = core.topology.world();
-  bool changed = false;  // rows, by the keys that were just taken
+  bool changed = false;  // rows, by the keys just taken
   do {
     {
       Reading<C> const reading{world};
@@ -67,8 +67,8 @@ void read_in_place(SessionCore<C>& core, FetchBase<C>& fetch, FunctionRef<std::s
   } while (changed);
 }
 
-// Collective. All of a pull that has been planned: one agreement, in which the lengths of the runs ride, then ids and rows leg
-// by leg, or read in place. A refusal of any rank is thrown on all, before anything travels.
+// Collective. Carries a planned pull out: one agreement, with the lengths of the runs, then ids and rows leg by leg, or read in
+// place. Throws a refusal of any rank on all, before anything travels.
 template <Communicator C>
 void carry_out(SessionCore<C>& core, FetchBase<C>& fetch) {
   auto const names = [&] { return fetch.names(); };
@@ -92,8 +92,8 @@ void carry_out(SessionCore<C>& core, FetchBase<C>& fetch) {
   core.waiting.drive("pull", [&] { return carry<C>(core.mail, {&traveller, 1}); }, {core.mail, names});
 }
 
-// Collective. Called by `Session::pull`, with what names rows of one or of several tables. The fetch lives for this call; the
-// plans that it took from the tables go along with the handles.
+// Collective. Called by `Session::pull`, with indices of one or of several tables. The fetch lives for this call; its plans
+// from the tables go along with the handles.
 template <Communicator C, class... Indices>
 auto pull(SessionCore<C>& core, Indices const&... indices) {
   return core.waiting.guarded("pull", [&] {
@@ -107,8 +107,8 @@ auto pull(SessionCore<C>& core, Indices const&... indices) {
   });
 }
 
-// Local. Called by `Session::prefetch`. What is wrong with the indices is kept in the fetch, for the pull of it. The fetch is
-// the pool's, and waits among those that were named ahead for the next step.
+// Local. Called by `Session::prefetch`. An error of the indices is kept in the fetch, for its pull. The fetch is the pool's,
+// and waits among those named ahead for the next step.
 template <Communicator C, class... Indices>
 auto prefetch(SessionCore<C>& core, Indices const&... indices) {
   return core.waiting.guarded("prefetch", [&] {
@@ -119,9 +119,9 @@ auto prefetch(SessionCore<C>& core, Indices const&... indices) {
   });
 }
 
-// Collective. Called by `Session::pull` of a batch that was named ahead. Its rows are handed out where they are here and no
-// table of it has changed since they began to travel; else it is planned and carried out now. All ranks see the same of these,
-// for stages and changes go by the steps.
+// Collective. Called by `Session::pull` of a batch named ahead. Hands out its rows if they are here and no table of it has
+// changed since they began to travel; else plans it and carries it out now. All ranks decide alike, for stages and changes go
+// by the steps.
 template <Communicator C, class... Handles>
 auto pull(SessionCore<C>& core, BasicPrefetched<C, Handles...>&& batch) {
   return core.waiting.guarded("pull", [&] {

@@ -1,5 +1,5 @@
-// `Session::search_pieces`: begins the search for a number of pieces under which steps take least time. The session calls it,
-// and steps go on with the search as their last act.
+// `Session::search_pieces`: begins the search for the number of pieces with the shortest steps. The session calls it, and steps
+// go on with the search as their last act.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Collective. An agreement on the variable and the options of the search; the search is kept in the variable's state. A table
-// that every rank holds whole is not searched: a decision says so.
+// Collective. Agrees on the variable and the options of the search; the search is kept in the variable's state. A table held
+// whole by every rank is not searched: a decision says so.
 template <Communicator C, class V>
 void search_pieces(SessionCore<C>& core, V const& variable, SearchOptions const& search) {
   core.waiting.guarded("search_pieces", [&] {

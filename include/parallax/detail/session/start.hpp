@@ -1,13 +1,13 @@
-// `Session::start` and `Session::poll`: updates that are under way while the backward pass goes on. The session calls both.
+// `Session::start` and `Session::poll`: updates under way while the backward pass goes on. The session calls both.
 #pragma once
 
 #include "parallax/detail/session/core.hpp"
 
 namespace parallax::inline v0_2::detail {
 
-// Collective: posts the agreement of this flight, and returns before it is reached. Waits only where its channels are still
-// those of an earlier flight. The flight keeps what it was given, and the refusal of this rank if there is one, until the step
-// that completes it.
+// Collective. Posts the agreement of this flight, and returns before it is reached. Waits only if its channels are still in use
+// by an earlier flight. The flight keeps its updates, and the refusal of this rank if there is one, until the step that
+// completes it.
 template <Communicator C, class... Updates>
 void start(SessionCore<C>& core, Priority priority, Updates const&... updates) {
   core.waiting.guarded("start", CallerOrder::beside, [&] {
@@ -28,7 +28,7 @@ void start(SessionCore<C>& core, Priority priority, Updates const&... updates) {
   });
 }
 
-// Local. One round of progress; waits for nobody.
+// Local. Makes one round of progress; waits for nobody.
 template <Communicator C>
 void poll(SessionCore<C>& core) {
   core.waiting.guarded("poll", CallerOrder::beside, [&] { core.progress(); });

@@ -1,4 +1,4 @@
-// `Session::step`: prepare, agree, exchange, commit, apply. Each phase stands here once, for all that was started and for the
+// `Session::step`: prepare, agree, exchange, commit, apply. Each phase stands here once, for all started flights and for the
 // step's own updates. The session calls `step`, at the end; the phases ask the flights, and these the seats of their updates.
 #pragma once
 
@@ -14,54 +14,55 @@
 
 namespace parallax::inline v0_2::detail {
 
-// The second half of a step, once everything has arrived: from here on no rank may stop before the commit. Made for one step;
-// its lists are the core's scratch. Refers to the core.
+// Second half of a step, once everything has arrived: from here on no rank may stop before the commit. Made for one step; its
+// lists are the core's scratch. Refers to the core.
 template <Communicator C>
 class Completing {
  public:
   explicit Completing(SessionCore<C>& core)
       : core_{&core}, flights_{&core.flights}, norms_{core.norms}, told_{core.told_uses} {}
 
-  // Collective. The phases in their order, each for all updates of all flights. False where the step was skipped, on all ranks.
-  // Throws Refused for what the ranks refuse at the commit. What it throws afterwards ends the session, for some parameters may
-  // have changed.
+  // Collective. Runs the phases in their order, each for all updates of all flights. Returns false if the step was skipped, on
+  // all ranks. Throws Refused for a refusal by the ranks at the commit. A later exception ends the session, for some parameters
+  // may have changed.
   bool complete();
 
  private:
-  // A wait of the step, which a report of it ascribes to the flights' variables.
+  // Waits in the step; a report ascribes the wait to the flights' variables.
   void drive(FunctionRef<bool()> done) {
     core_->waiting.drive("step", done, {*flights_, [&] { return flights_->names(); }});
   }
 
-  // Collective. {ok and finite, a wish, norms} of all ranks: the second agreement. Sums the norms of clip groups in the order of ranks.
-  // False where a rank has found a sum that is not finite, as `not_finite` says, and the step is to be skipped.
+  // Collective. Makes the second agreement: {ok and finite, wishes, norms, words of use} of all ranks. Sums the norms of clip
+  // groups in the order of ranks. Returns false if a rank has found a sum that is not finite, named by `not_finite`, and the
+  // step is to be skipped.
   bool commit(std::optional<Error> const& error, std::optional<Error> const& not_finite);
 
   // Turns the squared norms of clip groups, summed over ranks, into the factors of their gradients: 1 below the limit.
   void scales_from_norms();
-  // Of a clip group by its number in the step; 1 for updates of none.
+  // Returns the factor of a clip group by its number in the step; 1 for updates of none.
   double scale_of(int clip) const { return clip < 0 ? 1.0 : norms_[static_cast<std::size_t>(clip)]; }
 
-  // Collective. Polls a phase of all flights until each has passed it. Those on the same channels take turns.
+  // Collective. Polls a phase of all flights until each has passed it. Flights on one pair of channels take turns.
   template <class Phase>
   void gather(Phase phase) {
     flights_->begin_gathering();
     drive([&] { return flights_->gather(phase); });
   }
 
-  // Collective, the last act of a step whose commit told of the use of variables: policies are chosen and rows moved.
+  // Collective, the last act of a step whose commit told of the use of variables. Chooses policies and moves rows.
   void adapt();
 
-  static constexpr double wish = 4.0;  // of the commit's first word: so many for each bit
+  static constexpr double wish = 4.0;  // factor of a bit in the commit's first word
 
   SessionCore<C>* core_;
   Flights<C>* flights_;
-  std::size_t clips_ = 0, uses_ = 0;  // clip groups; words that tell of the use of variables
+  std::size_t clips_ = 0, uses_ = 0;  // clip groups; words on the use of variables
   List<double>& norms_;               // of the clip groups, then their factors
   List<double>& told_;                // with the commit
 };
 
-// What goes wrong on this rank before the commit is kept, and told there: the other ranks are on their way to it.
+// An error of this rank before the commit is kept, and told there: the other ranks are on their way to it.
 template <Communicator C>
 bool Completing<C>::complete() {
   std::optional<Error> error, not_finite;
@@ -134,7 +135,7 @@ bool Completing<C>::commit(std::optional<Error> const& error, std::optional<Erro
   return least == 2.0;
 }
 
-// The norms come in as sums of squares. Flights come in the order in which `number_clips` has numbered their groups.
+// The norms come in as sums of squares. Flights come in the order of `number_clips`.
 template <Communicator C>
 void Completing<C>::scales_from_norms() {
   std::size_t at = 0;
@@ -148,7 +149,7 @@ void Completing<C>::scales_from_norms() {
 
 PARALLAX_STRICT_ARITHMETIC_END
 
-// Each variable under Auto finds its words behind the norms, in the order of seats, and moves rows by the mail that pulls use.
+// Each variable under Auto finds its words behind the norms, in the order of seats, and moves rows by the mail of pulls.
 template <Communicator C>
 void Completing<C>::adapt() {
   auto& core = *core_;
@@ -171,8 +172,8 @@ void Completing<C>::adapt() {
   flights_->seats([&](auto& seat, int) { seat.adapt(by, words_of, at); });
 }
 
-// Collective. Every rank testifies to the first refusal of its own, of what was started earlier or of the step. Where the step
-// itself was refused, what was started may still be under way: it ends before anything is closed.
+// Collective. Testifies to the first refusal of this rank's own, of flights started earlier or of the step, and throws Refused.
+// If the step itself was refused, started flights may still be under way: they end before anything is closed.
 template <Communicator C>
 void refuse_unless_unanimous(SessionCore<C>& core, Flight<C>& own) {
   auto& flights = core.flights;
@@ -188,12 +189,12 @@ void refuse_unless_unanimous(SessionCore<C>& core, Flight<C>& own) {
   throw Refused{error};
 }
 
-// Collective. A step, without the types of its updates: `prepare` fills the seats of `own`, which is the step's flight. Agrees
-// on them together with all that was started, exchanges, and completes. True where the updates were applied. Whatever happens,
+// Collective. Takes a step, without the types of its updates: `prepare` fills the seats of `own`, the step's flight. Agrees on
+// them together with all started flights, exchanges, and completes. Returns true if the updates were applied. After any outcome
 // every flight of the step is closed before it returns.
 template <Communicator C>
 bool take_step(SessionCore<C>& core, Flight<C>& own, FunctionRef<void()> prepare) {
-  struct Closing {  // whatever happens, the updates give back what they hold
+  struct Closing {  // after any outcome the updates give back everything they hold
     Flights<C>& flights;
     bool applied = false;
     ~Closing() { flights.close(applied); }

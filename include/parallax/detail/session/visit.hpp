@@ -1,4 +1,5 @@
-// `Session::visit`: all that outlives a step of a session and of its variables, shown to an archive. The session calls `visit`.
+// `Session::visit`: everything of a session and of its variables that outlives a step, shown to an archive. The session calls
+// it.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Local. Throws Error (misuse) where something is under way, or a variable of the session is not among those that are named.
+// Local. Throws Error (misuse) if something is under way, or a variable of the session is not among the arguments.
 template <Communicator C, class... Variables>
 void check_visit(SessionCore<C> const& core, Variables const&... variables) {
   auto const refuse = [&](std::string const& name, char const* why) {
@@ -28,8 +29,8 @@ void check_visit(SessionCore<C> const& core, Variables const&... variables) {
   }
 }
 
-// Local. What the session itself remembers from step to step: how many there were, measured costs, and decisions of Auto.
-// Options are the trainer's, and not shown.
+// Local. Shows the session's own memory from step to step: number of steps, measured costs, and decisions of Auto. Options are
+// the trainer's, and not shown.
 template <Communicator C, Archive A>
 void visit_session(SessionCore<C>& core, A& archive) {
   Items<A> items{archive, ""};
@@ -39,7 +40,7 @@ void visit_session(SessionCore<C>& core, A& archive) {
   std::uint64_t made = core.decisions.size();
   items.number("session.decisions", made);
   if (core.decisions.size() > made) core.decisions.resize(static_cast<std::size_t>(made));
-  for (std::size_t i = 0; i < made; ++i) {  // one by one: a number that is damaged ends at the first that is not there
+  for (std::size_t i = 0; i < made; ++i) {  // one by one: a damaged number ends at the first that is missing
     if (i == core.decisions.size()) core.decisions.emplace_back();
     std::string const name = "session.decision." + std::to_string(i);
     items.number(name + ".step", core.decisions[i].step);
@@ -48,12 +49,12 @@ void visit_session(SessionCore<C>& core, A& archive) {
   }
 }
 
-// Local. The session first, then the variables in the order of the arguments, and of ranges. An archive that reads may throw half
-// way: then the session has the state of neither run.
+// Local. Shows the session first, then the variables in the order of the arguments, and of ranges. An archive that reads may
+// throw half way: then the session has the state of neither run.
 template <Communicator C, Archive A, class... Variables>
 void visit(SessionCore<C>& core, A& archive, Variables&... variables) {
   check_visit(core, variables...);
-  follow_caller(core.topology.world());  // what is copied from the device is waited for
+  follow_caller(core.topology.world());  // waits for copies from the device
   visit_session(core, archive);
   auto const show = [&](auto& variable) {
     variable.visit(archive);

@@ -11,12 +11,12 @@
 
 namespace parallax::inline v0_2 {
 
-// What becomes of k micro-batches: `mean`, their mean, as if they were one batch, or `sum`, their sum.
+// Result of k micro-batches: `mean`, their mean, as if they were one batch, or `sum`, their sum.
 enum class Micro : unsigned char { mean, sum };
 
-// Owns its sums; refers to the variable's state, which must outlive it. All functions are local: nothing is sent before the
-// step that takes `grad()`, and every rank takes it in the same step, after as many micro-batches as it likes. The first `add`
-// after `grad()` begins a new sum. Steady use allocates nothing.
+// Accumulator of one variable. Owns its sums; refers to the variable's state, which must outlive it. All functions are local:
+// nothing is sent before the step with `grad()`. Every rank takes it in the same step, after as many micro-batches as it likes.
+// The first `add` after `grad()` begins a new sum. Steady use allocates nothing.
 //   px::Accumulator sums{hidden};
 //   for (Batch const& micro : batch) sums.add(gradient_of(micro));
 //   session.step(sums.grad());
@@ -25,11 +25,12 @@ class Accumulator {
   static_assert(detail::never<V>, "parallax: an Accumulator is made of a Dense or Sparse variable");
 
  public:
-  // After the assertion: takes what an accumulator is made of.
+  // Takes the arguments of an accumulator, after the assertion.
   explicit Accumulator(V const&, Micro = Micro::mean) {}
 };
 
-// Of a dense variable: one sum of the variable's size, element by element. `add` costs one pass over it, in the host's memory.
+// Accumulator of a dense variable: one sum of the variable's size, element by element. `add` costs one pass over it, in the
+// host's memory.
 template <detail::DenseVariable V>
 class Accumulator<V> {
   static_assert(V::State::space::host_readable,
@@ -37,10 +38,10 @@ class Accumulator<V> {
   using T = typename V::scalar_type;
 
  public:
-  // Local. Of this variable; nothing is added yet.
+  // Local. Makes the accumulator of this variable; nothing is added yet.
   explicit Accumulator(V const& variable, Micro micro = Micro::mean) : state_{&variable.state()}, micro_{micro} {}
 
-  // A gradient of the variable's size. Throws Error (invalid_argument) for another.
+  // Adds a gradient of the variable's size. Throws Error (invalid_argument) for another size.
   template <class Tensor>
   void add(Tensor const& gradient) {
     if constexpr (!FlatTensor<Tensor const>)
@@ -50,10 +51,10 @@ class Accumulator<V> {
       static_assert(detail::never<Tensor>, "parallax: the gradient's elements are not of the variable's scalar type");
     else add_values(flat_view(gradient));
   }
-  // How many gradients were added since the sum began; still those of the last sum between `grad()` and the next `add`.
+  // Returns the number of gradients since the sum began; between `grad()` and the next `add` still of the last sum.
   std::int64_t count() const { return count_; }
 
-  // The update by what was added; zeros if nothing was. Valid until the next `add`.
+  // Returns the update by the sum or mean; zeros if nothing was added. Valid until the next `add`.
   auto grad() {
     if (count_ == 0) sums_.assign(state_->size(), T{});
     if (!taken_ && micro_ == Micro::mean && count_ > 1)
@@ -63,7 +64,7 @@ class Accumulator<V> {
   }
 
  private:
-  // The first gradient of a sum is copied, and each further one added: the bits are those of a sum in the order of the calls.
+  // Copies the first gradient of a sum, and adds each further one: the bits are those of a sum in the order of the calls.
   void add_values(std::span<T const> values) {
     if (values.size() != state_->size())
       throw Error{Errc::invalid_argument, -1, "add", state_->name(),
@@ -81,7 +82,8 @@ class Accumulator<V> {
   bool taken_ = false;
 };
 
-// Of a table: the rows of all micro-batches with their ids, which the step coalesces. What a pull named is summed by row first.
+// Accumulator of a table: the rows of all micro-batches with their ids; the step coalesces them. Rows of a pull are summed by
+// row first.
 template <detail::SparseVariable V>
 class Accumulator<V> {
   static_assert(V::State::space::host_readable,
@@ -92,10 +94,10 @@ class Accumulator<V> {
   using Id = std::remove_const_t<typename decltype(Update::ids)::element_type>;
 
  public:
-  // Local. Of this table; nothing is added yet.
+  // Local. Makes the accumulator of this table; nothing is added yet.
   explicit Accumulator(V const& variable, Micro micro = Micro::mean) : state_{&variable.state()}, micro_{micro} {}
 
-  // Updates by grad(handle, …) or grad(variable, ids, rows), in the words of a step: sums.add(grad(rows, gradient)).
+  // Adds an update by grad(handle, …) or grad(variable, ids, rows), in the words of a step: sums.add(grad(rows, gradient)).
   // Throws Error: invalid_argument for another number of rows than of indices, misuse for an update of another table or of an
   // empty handle.
   template <class Given>
@@ -126,16 +128,16 @@ class Accumulator<V> {
     }
     ++count_;
   }
-  // For anything else: an assertion says what rows are accumulated as.
+  // Refuses anything else, by an assertion with the form of accumulated rows.
   template <class Other>
   void add(Other const&) {
     static_assert(std::same_as<Other, detail::Mistaken>,
                   "parallax: rows are accumulated as updates of the variable: grad(handle, rows) or grad(variable, ids, rows)");
   }
-  // How many updates were added since the sum began; still those of the last sum between `grad()` and the next `add`.
+  // Returns the number of updates since the sum began; between `grad()` and the next `add` still of the last sum.
   std::int64_t count() const { return count_; }
 
-  // The update by what was added; no rows if nothing was. Valid until the next `add`.
+  // Returns the update by the rows added; no rows if none were. Valid until the next `add`.
   auto grad() {
     if (!taken_ && micro_ == Micro::mean && count_ > 1)
       RowOps<HostSpace>::scale_down(rows_.data(), static_cast<std::int64_t>(rows_.size()), static_cast<T>(count_));
@@ -161,10 +163,10 @@ class Accumulator<V> {
   bool taken_ = false;
 };
 
-// The accumulator of the variable that it is given: means.
+// Accumulator of the given variable: means.
 template <class V>
 Accumulator(V const&) -> Accumulator<V>;
-// The same, of sums or means.
+// Accumulator of the given variable: sums or means.
 template <class V>
 Accumulator(V const&, Micro) -> Accumulator<V>;
 

@@ -21,7 +21,7 @@ class BoundUpdate {
  public:
   using T = typename State::scalar_type;
 
-  // Local. `ranks`: over how many the mean is; allocates the sums.
+  // Local. Allocates the sums. `ranks`: number of ranks in the mean.
   template <class Update>
   BoundUpdate(Update const& update, int ranks)
       : gradient_{update.gradient.data()},
@@ -29,12 +29,12 @@ class BoundUpdate {
         state_{update.state},
         divisor_{update.state->divisor(ranks)} {}
 
-  // Collective: posts the all-reduce from the gradient's memory, as it is now.
+  // Collective. Posts the all-reduce from the gradient's memory in its present state.
   template <class Bare>
   void begin(Bare& bare, typename Bare::Request& request) {
     bare.iallreduce(gradient_, sums_.data(), sums_.size(), request);
   }
-  // Local, once the sums are here: the optimizer's rule, over all elements on this rank.
+  // Local, once the sums are here. Applies the optimizer's rule to all elements on this rank.
   void apply() noexcept {
     state_->begin_update();
     state_->apply_sums(0, sums_.data(), sums_.size(), divisor_, T{1}, state_->rule());
@@ -48,8 +48,9 @@ class BoundUpdate {
   T divisor_;
 };
 
-// Local, by `bind_step` for each update before its agreement. What a bound step cannot check any more. Throws Error: misuse
-// where the communicator's order of sums is not the vendor's, invalid_argument for a size, and what the optimizer's `at` throws.
+// Local, by `bind_step` for each update before its agreement. Checks everything that a bound step cannot check any more. Throws
+// Error: misuse if the communicator's order of sums is not the vendor's, invalid_argument for a size, and the errors of the
+// optimizer's `at`.
 template <Communicator C, class Update>
 void check_binding(Topology<C> const& topology, Update const& update) {
   auto const refuse = [&](Errc code, std::string const& why) {
@@ -62,18 +63,18 @@ void check_binding(Topology<C> const& topology, Update const& update) {
     refuse(Errc::invalid_argument, joined({"a gradient of ", update.gradient.size(), " elements for a variable of ", size}));
   if (size > std::size_t{std::numeric_limits<std::int32_t>::max()})
     refuse(Errc::invalid_argument, joined({size, " elements are more than one all-reduce takes"}));
-  update.state->reserve_update();  // afterwards what `at` throws ends the program
+  update.state->reserve_update();  // afterwards an exception of `at` ends the program
 }
 
-// Whether an update is one that a bound step can do: dense, replicated, without transform or wire, in the host's memory, and by
-// an optimizer that works element by element.
+// True if a bound step can do the update: dense, replicated, without transform or wire, in the host's memory, and by an
+// optimizer that works element by element.
 template <class U>
 inline constexpr bool is_plain_dense = false;
 template <class S>
 inline constexpr bool is_plain_dense<DenseUpdate<S>> =
     S::space::host_readable && !S::sharded && S::by_element && !encodes<wire_of<typename S::Exchange>>;
 
-// For `bind_step`: false where one of its assertions has told the user.
+// For `bind_step`. Returns false after one of its assertions has told the user.
 template <class C, class... Updates>
 consteval bool check_bound() {
   constexpr bool plain = sizeof...(Updates) > 0 && (true && ... && is_plain_dense<Updates>);
@@ -88,12 +89,12 @@ consteval bool check_bound() {
 
 }  // namespace detail
 
-// A step of dense variables bound once (`session.bind_step`), like a persistent operation of MPI: every call is, for each
+// A step of dense variables bound once (`session.bind_step`), like a persistent operation of MPI. Every call is, for each
 // variable, one all-reduce of the vendor's from its gradient's memory, waited for, averaged and applied by the optimizer, as
-// one would write it by hand. Ranks agreed when it was made; afterwards nothing is checked, no deadline passes and no journal
-// is kept: ranks that call it unequally hang or compute nonsense, a transport that fails ends the job. So first make it work
-// with `step`. May alternate with the session's other operations, where all ranks do so alike. Move-only. The gradients' memory
-// and the communicator must outlive it.
+// one would write it by hand. Ranks agreed when it was made. Afterwards nothing is checked, no deadline passes and no journal
+// is kept: ranks that call it unequally hang or compute nonsense, and a failure of the transport ends the job. So first make
+// the step work with `step`. May alternate with the session's other operations, if all ranks do so alike. Move-only. The
+// gradients' memory and the communicator must outlive it.
 template <Communicator C, class... Updates>
 class BoundStep {
  public:
@@ -101,9 +102,8 @@ class BoundStep {
   explicit BoundStep(C& world, Updates const&... updates)
       : bare_{world.bare()}, updates_{detail::BoundUpdate<typename Updates::State>{updates, world.size()}...} {}
 
-  // Collective. One step, from the gradients as they are now: all all-reduces are posted, in the order of the updates; then
-  // each is waited for and its variable updated, so that one is applied while others travel. Waits for a peer that does not
-  // come, without an end.
+  // Collective. Makes one step from the present gradients. Posts all all-reduces, in the order of the updates. Then waits for
+  // each and updates its variable: one is applied while others travel. Waits for a missing peer without an end.
   void operator()() {
     [&]<std::size_t... Nth>(std::index_sequence<Nth...>) {
       typename decltype(bare_)::Request requests[sizeof...(Nth)];

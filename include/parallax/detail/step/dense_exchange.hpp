@@ -1,4 +1,4 @@
-// How the buckets of a flight take turns on its dense lane: reduced, then gathered. A flight owns one DenseExchange.
+// Turns of a flight's buckets on its dense lane: reduced, then gathered. A flight owns one DenseExchange.
 #pragma once
 
 #include <cstddef>
@@ -7,41 +7,43 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Refers to the buckets. The flight polls `exchange` after its ranks agreed, and the step what is gathered after its commit.
-// One bucket at a time is on the lane, in the order of the flight's buckets, which is the same on every rank.
+// Exchange of one flight's buckets, to which it refers. The flight polls `exchange` after its ranks agreed, and the step polls
+// the gatherings after its commit. One bucket at a time is on the lane, in the order of the flight's buckets, alike on every
+// rank.
 template <Communicator C>
 class DenseExchange {
  public:
   DenseExchange(Topology<C> const& topology, int channel, Traffic& traffic, Buckets<C>& buckets)
       : lane_{topology, channel, traffic}, buckets_{&buckets} {}
 
-  // Also for what a flight gathers itself, as measures, while no bucket is on it.
+  // Returns the lane, also for a flight's own gatherings, as of measures, while no bucket is on it.
   Lane<C>& lane() { return lane_; }
   Lane<C> const& lane() const { return lane_; }
 
-  // Local. `gathers`: the sums reach all ranks as soon as they are formed, for nobody needs to see them before.
+  // Local. Begins anew. `gathers`: the sums reach all ranks as soon as they are formed, for nobody needs to see them before.
   void begin(bool gathers);
-  // Collective in the order of the lane; true once all that can be done before the commit is.
+  // Collective in the order of the lane. Returns true once everything possible before the commit is done.
   bool exchange();
-  // Collective in the order of the lane, after the commit: sums of replicated variables reach all ranks. True once all have.
+  // Collective in the order of the lane, after the commit. Brings sums of replicated variables to all ranks. Returns true once
+  // all have arrived.
   bool gather_gradients() { return pass(Which::replicated, &Bucket<C>::gather_gradients); }
-  // Collective likewise, after the optimizers: what owners of sharded variables have updated reaches all ranks. True once all
-  // has.
+  // Collective likewise, after the optimizers. Brings the parameters updated by owners of sharded variables to all ranks.
+  // Returns true once all have arrived.
   bool gather_parameters() { return pass(Which::sharded, &Bucket<C>::gather_parameters); }
 
  private:
   enum class Stage : unsigned char { reducing, gathering, exchanged };
-  // Which buckets take part: replicated ones gather gradients, sharded ones parameters.
+  // Buckets that take part: replicated ones gather gradients, sharded ones parameters.
   enum class Which : unsigned char { all, replicated, sharded };
 
-  // The buckets take turns on the lane; true once all have passed.
+  // Lets the buckets take turns on the lane; returns true once all have passed.
   bool pass(Which which, bool (Bucket<C>::*phase)(Lane<C>&));
 
   Lane<C> lane_;
   Buckets<C>* buckets_;
   Stage stage_ = Stage::exchanged;
   bool gathers_ = false;
-  std::size_t bucket_ = 0;  // whose turn it is
+  std::size_t bucket_ = 0;  // the one whose turn it is
 };
 
 template <Communicator C>

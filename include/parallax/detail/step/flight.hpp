@@ -21,14 +21,14 @@
 
 namespace parallax::inline v0_2::detail {
 
-// The channels of a flight: of its agreement, its rows and its dense gradients. The agreement of a step travels on the channel
-// of all other agreements, so that ranks which call different operations meet there and find out.
+// Channels of a flight: of its agreement, its rows and its dense gradients. The agreement of a step travels on the channel of
+// all other agreements: ranks in different operations meet there and find out.
 struct FlightChannels {
   int agreement, rows, dense;
 };
 
-// What flights need of their session. `joined`: this rank has no data any more. `session`: the one whose variables may be
-// updated. `current` names the variable at which a phase failed.
+// Parts of a session that flights need. `joined`: this rank has no data any more. `session`: the one with the variables that
+// may be updated. `current` names the variable of a failed phase.
 template <Communicator C>
 struct FlightRoom {
   Topology<C> const& topology;
@@ -39,10 +39,10 @@ struct FlightRoom {
   std::string_view& current;
 };
 
-// The updates of one `start` or of one `step`, without their types: what is theirs in common, and the order of their phases up
-// to the commit. The pool of a session owns it, from step to step; it refers to the session's core by a FlightRoom. `prepare`
-// of FlightOf begins it, `close` ends it; in between it is asked by `Flights` together with all others of the step. Sums and
-// rows travel as soon as the ranks agreed, and enter variables only in the step that completes them.
+// Updates of one `start` or of one `step`, without their types: their common parts, and the order of their phases up to the
+// commit. The pool of a session owns it, from step to step; it refers to the session's core by a FlightRoom. `prepare` of
+// FlightOf begins it, `close` ends it; in between `Flights` asks it together with all others of the step. Sums and rows travel
+// as soon as the ranks agreed, and enter variables only in the step that completes them.
 template <Communicator C>
 class Flight {
  public:
@@ -57,108 +57,108 @@ class Flight {
     if (stage_ == Stage::idle) return;
     for (Seat<C>* const seat : seats_) f(*seat, seat->clip < 0 ? -1 : first_clip_ + seat->clip);
   }
-  // Local. The number of its first clip group in the step; returns that of the next flight's.
+  // Local. Sets the number of its first clip group in the step; returns the number for the next flight.
   int number_clips(int first);
 
-  // Collective: posts the agreement about these updates, with what this rank refuses and how many keys it will send. `context`
-  // is what else the ranks must have in common; `clock`: ns of this rank's clock.
+  // Collective. Posts the agreement about these updates, with this rank's refusal and the number of keys it will send.
+  // `context`: everything else that ranks must have in common. `clock`: ns of this rank's clock.
   void post(std::uint64_t context, std::int64_t clock);
 
-  // Lets it progress; true once everything arrived, or was refused.
+  // Lets it progress; returns true once everything arrived, or was refused.
   bool poll();
-  // Collective, polled after the commit: true once the sums of replicated variables are everywhere.
+  // Collective, polled after the commit. Returns true once the sums of replicated variables are everywhere.
   bool gather_gradients() { return dense_.gather_gradients(); }
-  // Collective, polled after the optimizers: true once the parameters of sharded dense variables are everywhere.
+  // Collective, polled after the optimizers. Returns true once the parameters of sharded dense variables are everywhere.
   bool gather_parameters() { return dense_.gather_parameters(); }
 
-  // Local, once everything is merged. Begins to look for the norms of clip groups and, if `finite` is asked for, for what is
-  // not; what is measured of whole tensors gets its place. The findings are there once all of it has arrived.
+  // Local, once everything is merged. Begins to look for the norms of clip groups and, if `finite` is asked for, for numbers
+  // that are not finite. Measures of whole tensors get their place. The findings are there once all of it has arrived.
   void seek(bool finite);
-  // Local. Whether what was sought can be asked for: at once in the host's memory, once its queue is that far on a device.
+  // Local. Returns true if the findings can be asked for: at once in the host's memory, once its queue is that far on a device.
   bool findings_arrived();
-  // Local. The first number that is not finite: of a gradient that this rank brought, or of a sum.
+  // Local. Returns the first number that is not finite: of a gradient of this rank, or of a sum.
   std::optional<Error> non_finite(bool in_gradient);
-  // Whether owners measure what others must know.
+  // Returns true if owners measure for other ranks.
   bool shares_measures() const { return manifest_.measured.shared(); }
-  // Collective, polled: true once every rank has the sums that optimizers measured.
+  // Collective, polled. Returns true once every rank has the sums measured by optimizers.
   bool gather_measures() { return manifest_.measured.gather(dense_.lane()); }
 
-  // Local, before `prepare`. The ids of these fetches travel with the updates.
+  // Local, before `prepare`. Lets the ids of these fetches travel with the updates.
   void bring(Ahead<C>& ahead) { ahead_ = &ahead; }
-  // Local. This rank refuses what it has prepared.
+  // Local. Refuses, on this rank, the updates prepared.
   void refuse(Error error) {
     if (!error_) error_ = std::move(error);
   }
-  // Local, the last call of a step: the updates give back what they hold, and the pool may use the flight again. `applied`: by
-  // the step that completed them.
+  // Local, the last call of a step. The updates give back everything they hold, and the pool may use the flight again.
+  // `applied`: by the step that completed them.
   void close(bool applied) noexcept;
-  // After an abort: waits until no peer reads our memory.
+  // Waits, after an abort, until no peer reads our memory.
   void withdraw() noexcept;
 
-  // By `start`, before the agreement, which includes it.
+  // Sets the priority. By `start`, before the agreement, which includes it.
   void set_priority(Priority priority) { priority_ = priority.value; }
   int priority() const { return priority_; }
-  // Whether the agreement is under way.
+  // Returns true if the agreement is under way.
   bool agreeing() const { return stage_ == Stage::agreeing; }
-  // Returns rank 0's clock as it was when that rank posted the agreement. Valid once that is over.
+  // Returns rank 0's clock as it was when that rank posted the agreement. Valid once the agreement is over.
   ToldClock first_clock() const { return agreement_.first_clock(); }
-  // Whether all ranks have agreed and something is still on its way.
+  // Returns true if all ranks have agreed and something is still on its way.
   bool exchanging() const { return stage_ == Stage::exchanging; }
-  // False once a rank has refused these updates, or the ranks have found that they differ.
+  // Returns false once a rank has refused these updates, or the ranks have found a difference.
   bool unanimous() const { return stage_ != Stage::refused; }
-  // Whether no rank has data: then nothing is exchanged, and nothing applied.
+  // Returns true if no rank has data: then nothing is exchanged, and nothing applied.
   bool idle() const { return stage_ == Stage::idle; }
-  // Whether a step or start holds it, so that the pool must not hand it out.
+  // Returns true if a step or start holds it, and the pool must not hand it out.
   bool busy() const { return stage_ != Stage::free; }
   bool adapts() const {  // variables under Auto are among those it updates
     return detail::any_of(seats_, [](Seat<C> const* seat) { return seat->adapts; });
   }
-  // This rank's refusal, if it has one.
+  // Returns this rank's refusal, if it has one.
   std::optional<Error> const& error() const { return error_; }
   List<double> const& limits() const { return limits_; }  // max_norm by clip group
-  // What there is to say of each update, in the order of the arguments. Valid until the flight is prepared again.
+  // Returns the records of the updates, in the order of the arguments. Valid until the flight is prepared again.
   List<UpdateRecord> const& records() const { return manifest_.records; }
 
-  // Of the updates as they are now.
-  // What ranks compare of a flight that was started, when a step completes it.
+  // Returns a hash of the present updates. Ranks compare it of a started flight, as a step completes it.
   std::uint64_t hash() const;
-  // A line for each update, for the error of ranks that differ; nothing where this rank refuses.
+  // Returns a line for each update, for the error of ranks that differ; nothing if this rank refuses.
   std::string describe() const;
-  // The names of all variables, for errors and reports.
+  // Returns the names of all variables, for errors and reports.
   std::string names() const;
-  // The name that the journal has room for.
+  // Returns the first variable's name; the journal has room for one.
   std::string_view first_name() const {
     return manifest_.records.empty() ? std::string_view{} : manifest_.records.front().registration->name;
   }
-  // The name of a variable that was destroyed, or null.
+  // Returns the name of a variable that was destroyed, or null.
   std::string const* gone() const;
-  // A rank that has not delivered, or -1: of the agreement, else of rows, else of dense gradients.
+  // Returns a rank that has not delivered, or -1: of the agreement, else of rows, else of dense gradients.
   int waiting_for() const;
 
  protected:
-  // Local. Checks and prepares all updates; what goes wrong is kept for the agreement. `keep`: the updates outlive the call,
-  // and what can be done before the step completes them is. `fill` prepares the seats.
+  // Local. Checks and prepares all updates, and keeps an error for the agreement. `keep`: the updates outlive the call, and
+  // everything possible before the completing step is done. `fill` prepares the seats.
   void prepare_seats(bool keep, FunctionRef<void()> fill);
 
-  // What the seats of a FlightOf write down as they prepare.
+  // Returns the manifest, written by the seats of a FlightOf as they prepare.
   Manifest<C>& manifest() { return manifest_; }
-  // Filled once, by the constructor of FlightOf.
+  // Returns the list of seats. Filled once, by the constructor of FlightOf.
   List<Seat<C>*>& seat_list() { return seats_; }
-  // The number of a new clip group of this flight.
+  // Returns the number of a new clip group of this flight.
   int open_clip(double max_norm);
 
  private:
   // `free`: nobody uses it. `refused`, `idle` (all ranks have joined), `arrived`: nothing is on its way any more.
   enum class Stage : unsigned char { free, prepared, agreeing, refused, idle, exchanging, arrived };
 
-  // Forgets the updates of the last use; what they were prepared in stays allocated.
+  // Forgets the updates of the last use; their memory stays allocated.
   void clear();
   // Lays the buckets out once all updates have joined them, and decides when ranks may have their sums.
   void close_buckets();
-  // Looks only where gradients have moved since it last looked.
+  // Throws Error (invalid_argument) if a gradient given in_place shares memory with another. Looks only after gradients have
+  // moved.
   void refuse_shared_memory();
 
-  // In every space, for those findings that `which` chooses of it.
+  // Starts the look in every space, for the findings of the space chosen by `which`.
   template <class Which>
   void start_looking(Which which) {
     manifest_.findings.each([&]<class In>(In& findings) {
@@ -166,13 +166,12 @@ class Flight {
       which(findings).start(RowOps<Space>{queue_of<Space>(topology_->world())});
     });
   }
-  // Adds what is the flight's own: limits, priority, and whether sums spread early.
+  // Adds the flight's own part: limits, priority, and an early or late spread of sums.
   std::uint64_t hash_with(Fingerprint hash) const;
 
-  // Local. The ranks have agreed, or have not: chooses the next stage, and takes from the agreement what others are going to
-  // send.
+  // Local. Chooses the next stage after the agreement, unanimous or not, and takes from it the counts of rows sent by others.
   void agreed();
-  // The journeys of all seats go together, leg by leg, and with them the ids that were named ahead.
+  // Carries the journeys of all seats together, leg by leg, and with them the ids named ahead.
   void carry_rows();
 
   Topology<C> const* topology_;
@@ -183,9 +182,9 @@ class Flight {
   Mails<C> mail_;
   DenseExchange<C> dense_;
   List<Traveller<C>*> travellers_;  // scratch of `carry_rows`
-  List<Seat<C>*> seats_;            // by argument; those of a clip group one after the other
+  List<Seat<C>*> seats_;            // by argument; the seats of a clip group one after the other
   List<GradientMemory> gradient_memory_;
-  std::size_t looked_at_ = 0;  // updates, when that was last found to be each one's own
+  std::size_t looked_at_ = 0;  // updates, at the last look that found memory of their own for all
   List<double> limits_;
   std::optional<Error> error_;  // this rank's refusal
   Ahead<C>* ahead_ = nullptr;
@@ -428,7 +427,7 @@ void Flight<C>::carry_rows() {
   if (carried_ && climbs) ahead_->arrive();
 }
 
-// A flight with the seats of arguments of these types. Only what prepares them depends on a step's list of arguments, and is
+// A flight with the seats of arguments of these types. Only their preparation depends on a step's list of arguments, and is
 // instantiated for each list; all else is Flight's. Owns the seats.
 template <Communicator C, class... Arguments>
 class FlightOf final : public Flight<C> {
@@ -441,7 +440,7 @@ class FlightOf final : public Flight<C> {
     });
   }
 
-  // Local: what goes wrong is kept, and refused by the agreement. By `step` and, with `keep`, by `start`.
+  // Local. Prepares the updates, and keeps an error for the agreement to refuse. By `step` and, with `keep`, by `start`.
   void prepare(bool keep, Arguments const&... arguments) {
     each([](auto& seat) { seat.vacate(); });
     this->prepare_seats(keep, [&] {
@@ -451,7 +450,7 @@ class FlightOf final : public Flight<C> {
   }
 
  private:
-  // Opens a clip group where the argument is one, and has its seats prepare it.
+  // Opens a clip group for an argument that is one, and has its seats prepare it.
   template <class Seats, class Argument>
   void take(Seats& seats, Argument const& argument) {
     int clip = -1;

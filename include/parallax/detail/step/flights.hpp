@@ -1,5 +1,5 @@
-// All flights of a step: those that were started and no step has completed yet, and the step's own as the last. A session's
-// core owns one; `start` adds to it, and `step` completes and closes it.
+// All flights of a step: those started since the last step, and the step's own as the last. A session's core owns one; `start`
+// adds to it, and `step` completes and closes it.
 #pragma once
 
 #include <cstddef>
@@ -14,22 +14,22 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Refers to the flights. Those that share a channel take turns on it. Each phase of a step is said once, for all of them. The
-// order of the flights is that of their starts, the same on all ranks.
+// Flights of one session, to which it refers. Flights on one channel take turns. Each phase of a step is said once, for all of
+// them. The order of the flights is the order of their starts, alike on all ranks.
 template <Communicator C>
 class Flights {
  public:
-  // `channels`: after how many flights the channels are those of an earlier one again.
+  // `channels`: number of flights after which their channels are used again.
   explicit Flights(std::size_t channels) : channels_{channels} {}
 
-  // In the order of their starts, without the step's own.
+  // Returns the started flights in the order of their starts, without the step's own.
   List<Flight<C>*> const& started() const { return started_; }
   bool any_started() const { return !started_.empty(); }
-  // By `start`, before the flight's agreement is posted. May throw std::bad_alloc.
+  // Adds a started flight. By `start`, before the flight's agreement is posted. May throw std::bad_alloc.
   void start(Flight<C>& flight);
-  // By `step`, before anything else: the flight of the step itself, until all are closed.
+  // Adds the flight of the step itself, until all are closed. By `step`, before anything else.
   void add_own(Flight<C>& flight);
-  // Whose channels the next one takes, or null where there are free ones.
+  // Returns the flight with the channels of the next one, or null if there are free channels.
   Flight<C>* before_next() const { return started_.size() < channels_ ? nullptr : started_[started_.size() - channels_]; }
 
   // Calls f with every flight, in the order of their starts.
@@ -43,32 +43,32 @@ class Flights {
   void seats(F&& f) const {
     each([&](Flight<C>& flight) { flight.seats(f); });
   }
-  // Whether it holds of some flight; asks none behind the first.
+  // Returns true if it holds of some flight; asks none behind the first.
   bool any(FunctionRef<bool(Flight<C>&)> holds) const;
-  // Whether it holds of every flight; asks none behind the first of which it does not.
+  // Returns true if it holds of every flight; asks none behind the first counterexample.
   bool all(FunctionRef<bool(Flight<C>&)> holds) const;
 
-  // What was started moves on; true once all of it has arrived or was refused. A flight waits while one of a higher priority is
-  // being exchanged, to which all ranks have come.
+  // Lets started flights move on; returns true once all have arrived or were refused. A flight waits while one of a higher
+  // priority is being exchanged, to which all ranks have come.
   bool poll_started();
-  // Numbers the clip groups of all flights and returns how many there are.
+  // Numbers the clip groups of all flights and returns their count.
   std::size_t number_clips() const;
 
-  // Before the first poll of a gathering: nobody has gathered.
+  // Notes, before the first poll of a gathering, that nobody has gathered.
   void begin_gathering() {
     for (std::size_t i = 0; i < done_.size(); ++i) done_[i] = false;
   }
-  // Collective, polled: calls `phase` with every flight that has not passed it, and true once all have. Of those on the same
-  // channels a later one waits for the earlier.
+  // Collective, polled. Calls `phase` with every flight that has not passed it; returns true once all have. A flight waits for
+  // an earlier one on its channels.
   bool gather(FunctionRef<bool(Flight<C>&)> phase);
 
-  // At the end of a step, however it ended, and after a failure: the updates give back what they hold, and no flight is left
-  // here.
+  // Gives back everything the updates hold, and forgets all flights. At the end of a step with any outcome, and after a
+  // failure.
   void close(bool applied) noexcept;
 
-  // For the report of a wait: a rank for which one of them waits, or -1; the step's own flight is asked first.
+  // Returns, for the report of a wait, a rank for which a flight waits, or -1. Asks the step's own flight first.
   int waiting_for() const;
-  // Likewise: the variables of all.
+  // Returns, likewise, the variables of all.
   std::string names() const;
 
  private:

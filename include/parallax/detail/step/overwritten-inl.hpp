@@ -13,7 +13,7 @@ PARALLAX_INLINE SharedMemory shared_memory(List<GradientMemory>& gradients) {
     auto const *a = static_cast<GradientMemory const*>(one)->begin, *b = static_cast<GradientMemory const*>(other)->begin;
     return before(b, a) - before(a, b);
   });
-  GradientMemory const *longest = nullptr, *in_place = nullptr;  // of those behind us, that which ends last
+  GradientMemory const *longest = nullptr, *in_place = nullptr;  // of those behind us, the one with the last end
   auto const reaches = [&](GradientMemory const* one, GradientMemory const& other) {
     return one && before(other.begin, one->end);
   };

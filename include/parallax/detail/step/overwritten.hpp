@@ -1,4 +1,4 @@
-// Whether a gradient that a step may overwrite shares memory with another one: asked by a flight when gradients have moved.
+// Search for memory shared by a gradient given in_place and another one: asked for by a flight after gradients have moved.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,16 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Two gradients that share an element, of which the first was given in_place; or none.
+// Two gradients that share an element, the first given in_place; or none.
 struct SharedMemory {
   GradientMemory const *overwritten = nullptr, *other = nullptr;
 
-  // Whether two were found.
+  // Returns true if two were found.
   explicit operator bool() const { return overwritten; }
 };
 
-// Local. O(n log n) for n gradients, in one pass after a sort by address. Sorts the gradients, of which the result refers to
-// two.
+// Local. Returns two gradients that share memory, one of them in_place. O(n log n) for n gradients, in one pass after a sort by
+// address. Sorts the gradients; the result refers to two of them.
 SharedMemory shared_memory(List<GradientMemory>& gradients);
 
 }  // namespace parallax::detail

@@ -1,5 +1,5 @@
 // The seat of one argument of a step: the ways of its updates, kept from step to step. A flight asks seats for their phases by
-// one indirect call for each argument, whatever an argument is: one update, or a range of a thousand.
+// one indirect call for each argument: one update, or a range of a thousand.
 #pragma once
 
 #include <cstddef>
@@ -23,12 +23,13 @@
 
 namespace parallax::inline v0_2::detail {
 
-// An update without its type: all that ranks compare before a step, and that errors tell. A seat writes one for each update as it
-// prepares it; the flight keeps them, in the order of the arguments. Refers to the registration, kept alive by the way's state.
+// An update without its type: everything compared by ranks before a step, and told by errors. A seat writes one for each update
+// as it prepares it; the flight keeps them, in the order of the arguments. Refers to the registration, kept alive by the way's
+// state.
 struct UpdateRecord {
   std::string_view name() const { return registration->name; }
-  // Adds to a hash what ranks must have in common of this update. `variable`: its registration, or its state, which have the
-  // same to say; the state, where its type is known, without an indirect call.
+  // Adds the common part of this update on all ranks to a hash. `variable`: its registration, or its state; both have the same
+  // to say. The state needs no indirect call if its type is known.
   template <class Variable>
   void add_to(Fingerprint& hash, Variable const& variable) const {
     variable.add_update(hash);
@@ -36,85 +37,85 @@ struct UpdateRecord {
   }
 
   Registration const* registration;
-  // The number of the clip group in the flight, -1 for none.
+  // Number of the clip group in the flight, -1 for none.
   int clip;
-  // Whether the user gave a function of the reduced gradient.
+  // True if the user gave a function of the reduced gradient.
   bool transformed;
-  // How the update names its rows.
+  // Names of the update's rows.
   NamedRows rows;
 };
 
-// What seats write down of their updates as they prepare them, and what they share with the other seats of a flight.
+// Notes of seats about their updates as they prepare them, and parts shared with the other seats of a flight.
 template <Communicator C>
 struct Manifest {
   Manifest(Topology<C> const& its_topology, void const* its_session, std::string_view& its_current)
       : topology{&its_topology}, session{its_session}, current{&its_current} {}
 
   Topology<C> const* topology;
-  void const* session;        // whose variables may be updated
-  std::string_view* current;  // names the variable at which a phase failed
+  void const* session;        // owner of the variables that may be updated
+  std::string_view* current;  // names the variable of a failed phase
   Preparing how{};
   Buckets<C> buckets;
   BySpace<C, FindingsIn> findings;
   MeasuredSums<C> measured;
   List<UpdateRecord> records;  // of the updates prepared, in the order of the arguments
-  Fingerprint prepared;        // of them as they were then
+  Fingerprint prepared;        // hash of the records as they were then
   std::size_t counts = 0;      // numbers that ride in the agreement
   Divisors divisors;
-  bool spreads_early = false;  // whether sums may reach all ranks before the step completes
+  bool spreads_early = false;  // sums may reach all ranks before the step completes
   bool overwrites = false;     // a gradient was given in_place
   bool moved = false;          // a gradient lies elsewhere than in the last step, since memory was looked at
 };
 
-// The phases of the updates of one argument, those of policy/exchange.hpp, without their types.
+// Phases of the updates of one argument, as in policy/exchange.hpp, without their types.
 template <Communicator C>
 class Seat : public Traveller<C> {
  public:
   virtual ~Seat() = default;
 
-  // The clip group of the flight, -1 for none; set by `prepare`, as the next two.
+  // Clip group of the flight, -1 for none; set by `prepare`, as the next two.
   int clip = -1;
   bool adapts = false;    // holds variables under Auto
   bool measures = false;  // holds variables whose optimizer measures whole tensors
 
-  // Local, as the flight posts its agreement: numbers of all ways, from place `which` on, which moves past them.
+  // Local, as the flight posts its agreement. Tells the numbers of all ways, from place `which` on, and moves it past them.
   virtual void tell(Agreement<C>&, std::size_t& which) = 0;
-  // Local, once the ranks agreed: what the others told of the same places.
+  // Local, once the ranks agreed. Hears the numbers of other ranks from these places.
   virtual void hear(Agreement<C>&, std::size_t& which) = 0;
-  // Local, once everything has arrived, and the first phase of a step's second half: reduce, divide_by and deposit, way by way.
+  // Local, once everything has arrived: the first phase of a step's second half. Reduces, divides and deposits, way by way.
   // `number`: of the clip group in the step.
   virtual void reduce(int number) = 0;
-  // Local, after all seats have reduced: leaders sum what others have deposited, and form the mean.
+  // Local, after all seats have reduced. Leaders sum the deposits of others, and form the mean.
   virtual void merge() = 0;
-  // Local, after all have merged: the user's functions of reduced gradients.
+  // Local, after all have merged. Calls the user's functions of reduced gradients.
   virtual void transform() = 0;
-  // Local, only where something is measured: leaders get places for the sums of whole tensors.
+  // Local, only if something is measured. Leaders get places for the sums of whole tensors.
   virtual void enrol() = 0;
-  // Local: leaders say what is to be looked for in their results.
+  // Local. Leaders name the numbers to look for in their results.
   virtual void seek(bool finite) = 0;
-  // Local, once findings are there: adds this rank's part of the squared norm of a clip group.
+  // Local, once findings are there. Adds this rank's part of the squared norm of a clip group.
   virtual void norm(double& squared) = 0;
-  // Where a gradient is not finite: in what this rank was given, or in a sum over ranks.
+  // Returns an error with the first number that is not finite: in this rank's gradient, or in a sum over ranks.
   virtual std::optional<Error> non_finite(bool in_gradient) = 0;
-  // Local, after the commit, only where `measures`. `scale`: of the clip group.
+  // Local, after the commit, only if `measures`. Leaders measure whole tensors. `scale`: of the clip group.
   virtual void measure(double scale) = 0;
-  // Local, after the commit: leaders run their optimizers.
+  // Local, after the commit. Leaders run their optimizers.
   virtual void apply(double scale) = 0;
-  // The step was applied on all ranks. Local, as the next two.
+  // Hears that the step was applied on all ranks. Local, as the next two.
   virtual void settled() noexcept = 0;
-  // It was refused or skipped on all ranks.
+  // Hears that the step was refused or skipped on all ranks.
   virtual void refused() noexcept = 0;
-  // After either: every way gives back what it holds, and the seat is vacant.
+  // Gives back, after either, everything that ways hold; the seat is vacant.
   virtual void close() noexcept = 0;
 
-  // Of tables under Auto: see Adaptation.
-  // How many numbers the tables of this seat tell with the commit; `tell_use` appends them, and `adapt`, as a step's last act,
-  // reads those of every rank from place `at` on, which moves past them.
+  // Of tables under Auto: see Adaptation. `use_words` returns the count of numbers told by the tables of this seat with the
+  // commit; `tell_use` appends them. `adapt`, as a step's last act, reads the numbers of every rank from place `at` on, and
+  // moves it past them.
   virtual std::size_t use_words() = 0;
   virtual void tell_use(List<double>& words, double now) = 0;
   virtual void adapt(Adapting<C>& by, FunctionRef<double const*(int)> words_of, std::size_t& at) = 0;
 
-  // Local: where the dense gradients of this seat lie, for the flight's look at shared memory.
+  // Local. Lists the memory of the seat's dense gradients, for the flight's look at shared memory.
   virtual void list_memory(List<GradientMemory>&) = 0;
 };
 
@@ -128,7 +129,7 @@ class SeatOf final : public Seat<C> {
   using Scalar = typename State::scalar_type;
   using W = way_of<C, Update>;
   static constexpr bool adaptive = is_adaptive<typename State::Exchange>;
-  // Whether the way has legs of its own, or its `next` is that of WayBase.
+  // True if the way has legs of its own; else its `next` is that of WayBase.
   static constexpr bool travels = [] {
     if constexpr (requires { &W::next; })
       return !std::same_as<decltype(&W::next), bool (WayBase<C, Update>::*)(Mails<C>&) const>;
@@ -136,16 +137,16 @@ class SeatOf final : public Seat<C> {
   }();
 
  public:
-  // By the flight, once, before anything else.
+  // Sets the manifest. By the flight, once, before anything else.
   void attach(Manifest<C>& manifest) { manifest_ = &manifest; }
-  // Before a flight is prepared and after it was closed: no way counts as prepared.
+  // Forgets all preparation. Before a flight is prepared and after it was closed: no way counts as prepared.
   void vacate() {
     if (sought_) each([](auto& way) { way.sought = {}; });
     sought_ = false;
     used_ = 0;
   }
 
-  // Local, may throw; updates before the one that fails are prepared.
+  // Local. Prepares the updates. May throw; updates before the one that fails are prepared.
   void prepare(Argument const& argument, int number) {
     this->clip = number;
     this->adapts = adaptive;
@@ -282,8 +283,8 @@ class SeatOf final : public Seat<C> {
  private:
   Topology<C> const& topology() const { return *manifest_->topology; }
 
-  // The first three phases of one update: checks it and writes its record, prepares its way, looks at its gradient, and lets it
-  // join a bucket. `used_` counts it before its way is prepared, so that `refused` reaches a way that has thrown half way.
+  // Does the first three phases of one update: checks it and writes its record, prepares its way, looks at its gradient, and
+  // lets it join a bucket. `used_` counts it before its way is prepared: `refused` then reaches a way that has thrown half way.
   void prepare_one(W& given, Update const& update) {
     if (!update.state) refuse_empty_handle();
     Registration const& known = *update.state->registration();
@@ -305,18 +306,17 @@ class SeatOf final : public Seat<C> {
       manifest_->counts += way.counts();
     });
   }
-  // An update of an empty handle has no state; `grad` lets it through, so that all ranks refuse it.
+  // Throws for an update of an empty handle. It has no state; `grad` lets it through, so that all ranks refuse it.
   [[noreturn]] void refuse_empty_handle() const {
     throw Error{Errc::misuse, topology().rank(), "step", "", "a handle is empty: nothing was pulled, or it was moved"};
   }
-  // Whether the gradient was given in_place.
+  // Returns true if the gradient was given in_place.
   static bool update_overwrites([[maybe_unused]] Update const& update) {
     if constexpr (requires { update.in_place; }) return update.in_place != nullptr;
     else return false;
   }
 
-  // In the host's memory a gradient is looked at before it is sent; elsewhere with all others, when the step is to be
-  // completed.
+  // Looks at a gradient in the host's memory before it is sent; elsewhere with all others, when the step is to be completed.
   template <class Way>
   void look_at_gradient(Way& way) {
     if (!manifest_->how.finite || manifest_->how.joined) return;
@@ -327,7 +327,7 @@ class SeatOf final : public Seat<C> {
       way.sought.in_gradient = findings_of(way).of_gradients.seek(Sought::non_finite, way.gradient());
     }
   }
-  // The findings of the flight in the memory space of the variable.
+  // Returns the findings of the flight in the memory space of the variable.
   template <class Way>
   auto& findings_of(Way const&) {
     return manifest_->findings.template of<typename State::space>();
@@ -350,7 +350,7 @@ class SeatOf final : public Seat<C> {
       if (used_ > 0) with_way(ways_, f);
     }
   }
-  // The same, where errors are to name the variable: phases that may throw.
+  // Calls f likewise in phases that may throw: the errors name the variable.
   template <class F>
   void named(F&& f) {
     State const* at = nullptr;
@@ -371,12 +371,12 @@ class SeatOf final : public Seat<C> {
   bool sought_ = false;  // places in findings, by some way
 };
 
-// The seats of one argument: of a clip group those of its updates, which share its number.
+// Seats of one argument. The seats of a clip group's updates share its number.
 template <Communicator C, class Argument>
 struct SeatsOf {
   using type = SeatOf<C, Argument>;
 };
-// By the flight, with an argument that is a clip group: all seats of it get the number that its flight has given it.
+// Seats of a clip group. The flight gives all of them the group's number in `prepare`.
 template <Communicator C, class... Updates>
 struct ClippedSeats {
   std::tuple<typename SeatsOf<C, std::remove_cvref_t<Updates>>::type...> seats;
