@@ -1,5 +1,5 @@
-// Lending the user's memory to a variable: a trainer calls `bind` and its kin, and gives the constructor of a Variable what
-// they return.
+// Lending the user's memory to a variable: a trainer calls `bind` and its kin, and gives the result to the constructor of a
+// Variable.
 #pragma once
 
 #include <concepts>
@@ -14,11 +14,11 @@
 
 namespace parallax::inline v0_2 {
 
-// Does not own: the elements of a dense variable, which the user also reads and writes between steps. `row`: how many of them
-// are a row to an optimizer that measures rows, 0 for all of them.
+// Does not own: the elements of a dense variable, read and written by the user between steps as well. `row`: elements of a row,
+// to an optimizer that measures rows; 0 for all of them.
 template <class T>
 struct FlatBinding {
-  // The elements, which the variable updates in place.
+  // The elements, updated in place by the variable.
   std::span<T> values;
   // Elements of a row, or 0.
   std::size_t row = 0;
@@ -27,12 +27,12 @@ struct FlatBinding {
 // Does not own: the whole table of a replicated sparse variable, rows contiguous.
 template <class T>
 struct TableBinding {
-  // The table, [rows x width]; the variable refuses one whose rows lie apart.
+  // The table, [rows x width]; the variable refuses rows that lie apart.
   RowsView<T> values;
 };
 
-// Where an owner-sharded table takes its memory from: allocate(rows) returns room for rows x width elements, which the
-// user owns and which outlives the variable.
+// Source of the memory of an owner-sharded table: allocate(rows) returns room for rows x width elements, owned by the user, and
+// outliving the variable.
 template <class Allocate>
 struct ShardBinding {
   // The shape of the whole table, of all ranks together.
@@ -43,20 +43,22 @@ struct ShardBinding {
 
 namespace detail {
 
-// Memory that a variable may write. What is const is told by the assertion, and passed on as if it were not.
+// Returns the memory as one that a variable may write. The assertion refuses const memory, and it is passed on as if it were
+// not const.
 template <class T>
 auto writable(std::span<T> values) {
   static_assert(!std::is_const_v<T>, "parallax: a variable is updated in place: bind memory that is not const");
   return std::span{const_cast<std::remove_const_t<T>*>(values.data()), values.size()};
 }
-// The same of a table.
+// Likewise for a table.
 template <class T>
 auto writable(RowsView<T> rows) {
   static_assert(!std::is_const_v<T>, "parallax: a variable is updated in place: bind memory that is not const");
   return RowsView{const_cast<std::remove_const_t<T>*>(rows.data), rows.rows, rows.width, rows.stride};
 }
 
-// A binding as a variable over T takes it. One of another type is told by the assertion, and an empty one goes on in its place.
+// Returns the binding as a variable over T takes it. The assertion refuses another type, and an empty binding goes on in its
+// place.
 template <class T, template <class> class Binding, class U>
 Binding<T> binding_of(Binding<U> const& binding) {
   static_assert(std::same_as<T, U>, "parallax: the bound memory is not of the variable's scalar type");
@@ -66,9 +68,9 @@ Binding<T> binding_of(Binding<U> const& binding) {
 
 }  // namespace detail
 
-// A tensor whose elements are contiguous as the memory of a Dense variable, or a table that knows its shape as that of a Sparse
-// one (see tensor_traits). Local; copies nothing. The memory must outlive the variable and not move. `row` elements are a row
-// to an optimizer that measures rows; 0: all are one.
+// Binds a tensor of contiguous elements as the memory of a Dense variable, or a table with a known shape as the memory of a
+// Sparse one (see tensor_traits). Local; copies nothing. The memory must outlive the variable and not move. `row` elements are
+// a row to an optimizer that measures rows; 0: all are one.
 template <class Tensor>
   requires(FlatTensor<Tensor> || RowTensor<Tensor>)
 auto bind(Tensor&& tensor, std::size_t row = 0) {
@@ -81,12 +83,12 @@ auto bind(Tensor&& tensor, std::size_t row = 0) {
   }
 }
 
-// The `count` elements at `values`, a pointer to memory of the variable's space, as the memory of a Dense variable. `row` as
-// above.
+// Binds the `count` elements at `values`, a pointer to memory of the variable's space, as the memory of a Dense variable. `row`
+// as above.
 template <class Pointer>
   requires detail::ElementPointer<Pointer>
 auto bind(Pointer&& values, std::size_t count, std::size_t row = 0) { return bind(std::span{values, count}, row); }
-// Of a pointer alone, which an assertion refuses: it does not say how many elements there are.
+// Refuses, by an assertion, a pointer alone: it does not give the number of elements.
 template <class Pointer>
   requires detail::ElementPointer<Pointer>
 detail::Mistaken bind(Pointer&&) {
@@ -94,7 +96,7 @@ detail::Mistaken bind(Pointer&&) {
   return {};
 }
 
-// Of anything else, which an assertion refuses.
+// Refuses anything else, by an assertion.
 template <class Tensor>
   requires(!FlatTensor<Tensor> && !RowTensor<Tensor> && !detail::ElementPointer<Tensor>)
 detail::Mistaken bind(Tensor&&, std::size_t = 0) {
@@ -104,14 +106,14 @@ detail::Mistaken bind(Tensor&&, std::size_t = 0) {
   return {};
 }
 
-// A table in the user's memory, for a Sparse variable of a policy that replicates: all its rows, alike on all ranks.
+// Binds a table in the user's memory, for a Sparse variable of a replicating policy: all its rows, alike on all ranks.
 template <class T>
 auto bind(RowsView<T> table) {
   return TableBinding<std::remove_const_t<T>>{detail::writable(table)};
 }
 
-// The same of a row-major run of elements, `width` of them a row. Throws Error (invalid_argument) where they are no whole number
-// of rows.
+// Binds a row-major run of elements likewise, `width` of them a row. Throws Error (invalid_argument) if they are no whole
+// number of rows.
 template <class Tensor>
   requires FlatTensor<Tensor>
 auto bind_rows(Tensor&& tensor, std::int64_t width) {
@@ -124,7 +126,7 @@ auto bind_rows(Tensor&& tensor, std::int64_t width) {
   return bind(RowsView<T>{values.data(), width > 0 ? count / width : 0, width});
 }
 
-// Of what is no run of elements, which an assertion refuses.
+// Refuses anything but a run of elements, by an assertion.
 template <class Tensor>
   requires(!FlatTensor<Tensor>)
 detail::Mistaken bind_rows(Tensor&&, std::int64_t) {
@@ -134,9 +136,9 @@ detail::Mistaken bind_rows(Tensor&&, std::int64_t) {
   return {};
 }
 
-// The user's memory for this rank's shard of a table of `rows` rows in all. `allocate(local rows)` is called as the variable is
-// made, and returns a pointer to local rows x `width` elements in memory of the variable's space, with their first values in
-// it. The user owns them, and they outlive the variable.
+// Binds the user's memory for this rank's shard of a table of `rows` rows in all. `allocate(local rows)` is called as the
+// variable is made, and returns a pointer to local rows x `width` elements in memory of the variable's space, with their first
+// values. The user owns them, and they outlive the variable.
 template <class Allocate>
 auto bind_shard(std::int64_t rows, std::int64_t width, Allocate allocate) {
   return ShardBinding<Allocate>{rows, width, std::move(allocate)};

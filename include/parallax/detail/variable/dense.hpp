@@ -1,5 +1,5 @@
-// A dense variable: the user's memory, the optimizer's state, and what one step does to it. `BasicVariable<Dense, ...>` owns
-// the state; the ways of policies and the bound step update it.
+// A dense variable: the user's memory, the optimizer's state, and the work of one step on both. `BasicVariable<Dense, ...>`
+// owns the state; the ways of policies and the bound step update it.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@
 
 namespace parallax::inline v0_2 {
 
-// What a rank holds of a dense variable. Refers to the user's memory; owns the optimizer's slots, of all elements where the
-// policy replicates, of the owner's part where it shards. All functions are local.
+// A rank's state of a dense variable. Refers to the user's memory; owns the optimizer's slots: of all elements if the policy
+// replicates, of the owner's part if it shards. All functions are local.
 template <class T, class Policy, Optimizer O, MemorySpace Space>
 class DenseState : public Counted {
   using Ops = RowOps<Space>;
@@ -29,28 +29,28 @@ class DenseState : public Counted {
  public:
   // The type of an element.
   using scalar_type = T;
-  // The same: parameters of dense variables are kept as they are computed with.
+  // Also the type of an element: parameters of dense variables are kept as they are computed with.
   using stored_type = T;
-  // The kind, for what takes states of both.
+  // The kind, for code over states of both.
   using kind = Dense;
   // The optimizer, as a type of its settings.
   using optimizer_type = O;
-  // Where parameters, slots and gradients are.
+  // The memory space of parameters, slots and gradients.
   using space = Space;
-  // The policy that the variable was made with.
+  // The policy of the variable since its construction.
   using policy = Policy;
-  // All that the policy says of dense variables.
+  // The policy's exchange for dense variables.
   using Exchange = typename Policy::template exchange<Dense>;
-  // Whether a rank updates its part alone, so that slots are of that part.
+  // True if a rank updates its part alone, so that slots belong to this part only.
   static constexpr bool sharded = Exchange::sharded;
-  // What the optimizer's rule looks at before it moves an element.
+  // The unit of the optimizer's rule: its view before it moves an element.
   static constexpr bool by_element = parallax::unit<O> == Unit::element,  // nothing but the element
       measures = parallax::unit<O> == Unit::tensor;                       // sums over the whole tensor
-  // How many sums that are; 0 by element.
+  // Number of these sums; 0 by element.
   static constexpr std::size_t measured_sums = measure_count<O, T>;
 
-  // By the variable's constructor. Borrows `values`, which outlive the state, and attaches itself to the registration. `row`:
-  // elements of a row, which divide the variable. `owner`: this rank's number among `owners`, or -1 where it owns nothing.
+  // Called by the variable's constructor. Borrows `values`, which outlive the state, and attaches itself to the registration.
+  // `row`: elements of a row; it divides the variable. `owner`: this rank's number among `owners`, or -1 if it owns nothing.
   // Makes the slots, of its part or of all.
   DenseState(Ops const& ops, RegistrationPtr registration, std::span<T> values, std::size_t row, int owner, int owners,
              O const& optimizer, Reduce reduce)
@@ -68,32 +68,32 @@ class DenseState : public Counted {
   }
   ~DenseState() { registration_->detach(); }
 
-  // Operations on memory of the space, in the order of this rank's queue.
+  // Returns the operations on memory of the space, in the order of this rank's queue.
   Ops const& ops() const { return ops_; }
-  // By what the session and the ranks know the variable.
+  // Returns the registration: the variable as the session and the ranks know it.
   RegistrationPtr const& registration() const { return registration_; }
-  // The name, the same on all ranks.
+  // Returns the name, the same on all ranks.
   std::string const& name() const { return registration_->name; }
-  // All parameters, in the user's memory.
+  // Returns all parameters, in the user's memory.
   std::span<T> values() const { return values_; }
-  // How many elements the variable has, on every rank.
+  // Returns the number of the variable's elements, on every rank.
   std::size_t size() const { return values_.size(); }
-  // Elements that belong together: a row where the optimizer measures rows, else 1. Parts of the variable are whole multiples
-  // of it.
+  // Returns the number of elements that belong together: a row if the optimizer measures rows, else 1. Parts of the variable
+  // are whole multiples of this unit.
   std::size_t unit() const { return unit_; }
-  // The optimizer's settings, to be changed between steps, alike on all ranks.
+  // Returns the optimizer's settings, to be changed between steps, alike on all ranks.
   O& optimizer() { return optimizer_; }
-  // The optimizer's settings.
+  // Returns the optimizer's settings.
   O const& optimizer() const { return optimizer_; }
-  // How gradients of the ranks become one.
+  // Returns the reduction of the ranks' gradients.
   Reduce reduce() const { return reduce_; }
-  // How many updates there were so far, the same on all ranks.
+  // Returns the number of updates so far, the same on all ranks.
   std::int64_t steps() const { return steps_; }
-  // The optimizer's slots, of what this rank updates.
+  // Returns the optimizer's slots, of this rank's elements.
   auto const& optimizer_state() const { return slots_; }
 
-  // What the session's report says of the variable: its policy, what that predicts, and the bytes of an element and of its
-  // slots.
+  // Returns the variable's entry in the session's report: its policy, the policy's prediction, and the bytes of an element and
+  // of its slots.
   Description description() const {
     auto const elements = static_cast<double>(size());
     double const row = static_cast<double>(OptimizerState<T, O, Space>::row_bytes(unit_)) / static_cast<double>(unit_);
@@ -101,38 +101,38 @@ class DenseState : public Counted {
     return {false, !sharded, Policy::name, Policy::name, &Exchange::predict, facts, 1, 0, {}, !Space::host_readable};
   }
 
-  // What the ranks compare before an update: which variable, at which of its steps, with which optimizer settings.
+  // Adds to the ranks' comparison before an update: the variable, the number of its step, and the optimizer settings.
   void add_update(Fingerprint& hash) const {
     hash.fold(registration_->hash);
     hash.fold(static_cast<std::uint64_t>(steps_));
     fold_fields(optimizer_, hash);
     if (registration_->compares_after(steps_)) registration_->add_replica(hash);
   }
-  // Returns as Registration::replica has it: false where owners hold parts, or a device all.
+  // Returns as Registration::replica has it: false if owners hold parts, or a device all.
   bool replica(std::uint64_t& sum, bool) {
     if (sharded || !Space::host_readable) return false;
     sum = detail::checksum(values_.data(), values_.size_bytes());
     if (steps_ > 0) sum = slots_.checksum(sum);
     return true;
   }
-  // One line about the next update, for ranks that differ in something: its number, the optimizer and its settings.
+  // Returns one line about the next update, for ranks that differ in something: its number, the optimizer and its settings.
   std::string update_text() const {
     return joined({"update ", steps_ + 1, " by ", optimizer_name<O>(), settings_text(optimizer_)});
   }
 
-  // What a sum over `ranks` is divided by. A dense gradient is named once by every rank, so that mean_by_count is the mean.
+  // Returns the divisor of a sum over `ranks`. Every rank names a dense gradient once, so mean_by_count is the mean.
   T divisor(int ranks) const { return reduce_ == Reduce::sum ? T{1} : static_cast<T>(ranks); }
-  // Divides `sum`, some elements of a sum over `ranks`, by that. Called by the way, before a transform or as the update is
-  // applied.
+  // Divides `sum`, some elements of a sum over `ranks`, by this divisor. Called by the way, before a transform or as the update
+  // is applied.
   void average(std::span<T> sum, int ranks) const {
     if (T const by = divisor(ranks); by != T{1}) ops_.scale_down(sum.data(), static_cast<std::int64_t>(sum.size()), by);
   }
 
-  // The rule of the next update. Throws what the optimizer's `at` throws.
+  // Returns the rule of the next update. Throws the errors of the optimizer's `at`.
   auto next_rule() const { return change_.of(optimizer_, steps_).at(steps_ + 1); }
-  // The same as `apply` and its like take it, which a step that is captured finds elsewhere whenever it is launched.
+  // Returns this rule as `apply` and its like take it; a captured step finds it elsewhere at every launch.
   auto rule() const { return ops_.placed(next_rule(), *this); }
-  // Prepares an update that is about to be applied: the slots follow all values given until then, first ones and others. `own`:
+  // Prepares an update just before it is applied: the slots follow all values given until then, first ones and others. `own`:
   // this rank's part.
   void begin_update(T* own) noexcept(Space::host_readable) {
     if constexpr (adopts<O, T>)
@@ -142,13 +142,13 @@ class DenseState : public Counted {
   void begin_update() noexcept(Space::host_readable) { begin_update(values_.data() + begin_); }
   // Local. Prepares a captured step, or the launch of a graph, before it.
   void reserve_launch() { begin_update(); }
-  // Prepares for parameters that will be given from outside. Throws what the optimizer's `at` throws.
+  // Prepares for parameters from outside. Throws the errors of the optimizer's `at`.
   void reserve_adoption() const {
     if constexpr (adopts<O, T>)
       if (steps_ > 0) static_cast<void>(next_rule()), detail::check_settings(optimizer_);
   }
-  // Has the slots of this rank's part follow parameters that were given from outside: at once or, before the first update, with
-  // that. Throws as above.
+  // Has the slots of this rank's part follow parameters from outside: at once or, before the first update, with it. Throws as
+  // above.
   void adopt() {
     reserve_adoption();
     given_ = true;
@@ -157,14 +157,14 @@ class DenseState : public Counted {
   // Notes that settings are going to change between updates.
   void expect_change() { change_.expect(); }
 
-  // Makes the last preparation of an update that may throw. Throws what the optimizer's `at` throws, and for a setting that is
-  // not finite.
+  // Makes the last preparation of an update that may throw. Throws the errors of the optimizer's `at`, and an Error for a
+  // setting that is not finite.
   void reserve_update() const {
     static_cast<void>(rule());
     detail::check_settings(optimizer_);
   }
 
-  // Applies the rule to elements [first, first + count), which this rank updates: whole rows where the optimizer measures rows.
+  // Applies the rule to elements [first, first + count) of this rank's part: whole rows if the optimizer measures rows.
   // `gradients`: averaged, `count` of them, times `scale` each. Called by the way, once for each part that has arrived, after
   // the commit.
   template <class Rule>
@@ -172,59 +172,59 @@ class DenseState : public Counted {
              Rule const& rule) noexcept(Space::host_readable) {
     slots_.apply(values_.data() + first, gradients, count, first - begin_, scale, rule);
   }
-  // The same of sums that nobody has divided yet: each is divided by `divisor` and then multiplied by `scale`. Only of rules by
-  // element.
+  // Applies likewise sums that nobody has divided yet: each is divided by `divisor` and then multiplied by `scale`. Only of
+  // rules by element.
   template <class Rule>
   void apply_sums(std::size_t first, T const* sums, std::size_t count, T divisor, T scale,
                   Rule const& rule) noexcept(Space::host_readable) {
     slots_.apply(values_.data() + first, sums, count, first - begin_, Averaged<T>{divisor, scale}, rule);
   }
-  // Where the optimizer measures the tensor, the first of two passes: adds up what the rule measures of these elements and
+  // Makes the first of two passes, for an optimizer that measures the tensor: adds up the rule's measures of these elements and
   // writes measured_sums numbers to `out`. All of the tensor is measured, part by part, before `finish` is called.
   void measure(std::size_t first, T const* gradients, std::size_t count, T scale, double* out) noexcept(Space::host_readable) {
     slots_.measure(values_.data() + first, gradients, count, first - begin_, scale, rule(), out);
   }
-  // The second pass: moves these elements by `rule`, which was made of the sums of all parts.
+  // Makes the second pass: moves these elements by `rule`, made of the sums of all parts.
   template <class Rule>
   void finish(std::size_t first, T const* gradients, std::size_t count, T scale,
               Rule const& rule) noexcept(Space::host_readable) {
     slots_.finish(values_.data() + first, gradients, count, first - begin_, scale, rule);
   }
-  // Where an owner keeps its part beside the variable's memory: applies the rule to `values`, which are elements
-  // [first, first + count).
+  // Applies the rule to `values`, elements [first, first + count), of an owner that keeps its part beside the variable's
+  // memory.
   template <class Rule>
   void apply_to(T* values, std::size_t first, T const* gradients, std::size_t count, T scale,
                 Rule const& rule) noexcept(Space::host_readable) {
     slots_.apply(values, gradients, count, first - begin_, scale, rule);
   }
-  // Called last, once all parts were applied: the step counts.
+  // Ends the update, once all parts were applied: the step counts.
   void end_update() {
     change_.updated(optimizer_);
     ++steps_;
   }
-  // An update was made by a graph.
+  // Ends an update made by a graph.
   void replayed() { end_update(); }
-  // On a rank that had no part in them: so many updates there were.
+  // Sets the number of updates so far, on a rank without a part in them.
   void catch_up(std::int64_t steps) {
     if (steps > steps_) change_.updated(optimizer_);
     steps_ = steps;
   }
 
-  // The optimizer's slot of this name, of elements [first_owned(), …), or of the rows there.
+  // Returns the optimizer's slot of this name, of elements [first_owned(), …), or of the rows there.
   template <class S>
   std::span<S> slot(std::string_view slot_name) {
     RowsView<S> const rows = slots_.template slot<S>(slot_name, name());
     return {rows.data, static_cast<std::size_t>(rows.rows * rows.width)};
   }
-  // The first element that this rank updates: 0 unless the policy shards.
+  // Returns this rank's first element to update: 0 unless the policy shards.
   std::size_t first_owned() const { return begin_; }
-  // How many elements it updates.
+  // Returns the number of this rank's elements to update.
   std::size_t owned() const { return end_ - begin_; }
-  // Where the policy shards, the first element of an owner's part; of the number of owners, the end.
+  // Returns the first element of an owner's part, if the policy shards; for the number of owners, the end.
   std::size_t begin_of(int owner) const { return part_begin(values_.size() / unit_, owner, owners_) * unit_; }
 
-  // Shows an archive all that outlives a step (core/archive.hpp). No update may be under way. What was read before an error
-  // stays: read the variable again, or give it up.
+  // Shows an archive all state that outlives a step (core/archive.hpp). No update may be under way. Items read before an error
+  // stay: read the variable again, or give it up.
   template <Archive A>
   void visit(A& archive) {
     Items<A> items{archive, name()};
@@ -251,7 +251,7 @@ class DenseState : public Counted {
 
   // The sums of this step's updates, of this rank's parts: collected and merged by the ways, empty between steps.
   Merging<std::span<T>> merging;
-  // What the policy keeps from step to step, as a residual of its wire; empty for most.
+  // The policy's own state from step to step, such as a residual of its wire; empty for most.
   [[no_unique_address]] typename detail::memory_of<Exchange, DenseState>::type policy_state;
 
  private:
@@ -259,14 +259,14 @@ class DenseState : public Counted {
   // Shared with the session.
   RegistrationPtr registration_;
   std::span<T> values_;
-  // Elements of a row where rows are measured; and the first element of this rank's part, and the end of it.
+  // Elements of a row, if rows are measured; and the first element of this rank's part, and its end.
   std::size_t unit_, begin_;
   int owners_;
   std::size_t end_;
   Reduce reduce_;
   O optimizer_;
   [[no_unique_address]] SettingsChange<O> change_;
-  // True if there are values that the slots do not follow yet.
+  // True if the slots do not follow some values yet.
   bool given_ = true;
   std::int64_t steps_ = 0;
   // Of elements [begin_, end_).

@@ -1,4 +1,5 @@
-// Which rows of an array a rank holds, and how an archive sees them in any memory space. Called by the states of variables.
+// The extent of a rank's rows in an array, and an archive's view of them in any memory space. Called by the states of
+// variables.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +16,9 @@ namespace parallax::inline v0_2 {
 struct Extent {
   // Rows of the whole array, all ranks together.
   std::int64_t rows;
-  // Whose the array is: `part` where the rows here are some of all.
+  // The array's share: `part` if the rows here are some of all.
   Share share;
-  // How many rows are here.
+  // Number of rows here.
   std::int64_t count;
   // The number in [0, rows) of local row i, called with 0 <= i < count.
   FunctionRef<std::int64_t(std::int64_t)> row;
@@ -25,10 +26,9 @@ struct Extent {
   FunctionRef<RowPlace(std::int64_t)> where = no_owner;
 };
 
-// Shows `items` the rows of an array of `width` elements each, which lie packed in memory of the space from `memory` on. Called
-// by a state's `visit` for parameters, slots and what is kept for rows. A device's rows go through a buffer of the host, about
-// 2^20 elements at a time; all at once where the archive says so by `static constexpr bool whole = true`. Throws what the archive
-// throws.
+// Shows `items` the rows of an array of `width` elements each, packed in memory of the space from `memory` on. Called by a
+// state's `visit` for parameters, slots and state of rows. A device's rows go through a buffer of the host, about 2^20 elements
+// at a time; all at once if the archive has `static constexpr bool whole = true`. Throws the archive's errors.
 template <class A, MemorySpace Space, class T>
 void visit_rows(Items<A>& items, RowOps<Space> const& ops, std::string_view name, T* memory, std::int64_t width,
                 Extent const& extent) {
@@ -52,8 +52,7 @@ void visit_rows(Items<A>& items, RowOps<Space> const& ops, std::string_view name
   }
 }
 
-// Shows what the policy keeps of a variable, where it keeps something that can be shown: `policy_state`, a member of the
-// variable's state.
+// Shows the policy's own state of a variable, if it can be shown: `policy_state`, a member of the variable's state.
 template <class A, class State>
 void visit_policy_state(Items<A>& items, State& state) {
   if constexpr (requires { state.policy_state.visit(items); }) state.policy_state.visit(items);

@@ -15,13 +15,13 @@
 
 namespace parallax::inline v0_2 {
 
-// The rule of a step, and its pace where rows may rest.
+// The rule of a step, and its pace if rows may rest.
 template <class Rule>
 struct MadeRule {
   // A flag: rules of the type let rows rest at all.
   static constexpr bool rests = requires(Rule const& rule) { rule.pace(); };
 
-  // Takes a rule that is made here.
+  // Takes a rule.
   explicit MadeRule(Rule const& made) : rule{made} {
     if constexpr (rests) pace = rule.pace();
   }
@@ -35,15 +35,15 @@ struct MadeRule {
 // Rules of neighbouring steps, found by the number of the step. Does not own.
 template <class Rule>
 struct RulesOfSteps {
-  // The rules: that of step s is number s & mask.
+  // The rules: the one of step s is number s & mask.
   MadeRule<Rule> const* made;
   // The number of rules, a power of two, less 1.
   std::size_t mask;
 
-  // Returns the rule of a step that is there.
+  // Returns the rule of a present step.
   MadeRule<Rule> const& operator[](std::int64_t step) const { return made[static_cast<std::size_t>(step) & mask]; }
 
-  // Returns for how many of the steps after `settled`, up to `last`, a row rests that rests in the first of them.
+  // Returns the number of steps after `settled`, up to `last`, in which a row rests if it rests in the first of them.
   std::int64_t rest(std::int64_t settled, std::int64_t last) const {
     auto const& first = (*this)[settled + 1];
     double left = 1;
@@ -58,8 +58,8 @@ struct RulesOfSteps {
   }
 };
 
-// Owns. The rules of the last steps, of as many as rows were behind so far, up to `most_kept`. Of earlier steps a window of
-// rules is made again whenever rows want them. All functions are local.
+// Owns. The rules of the last steps, as many as rows were behind so far, up to `most_kept`. For earlier steps a window of rules
+// is made again whenever rows want them. All functions are local.
 template <class O>
 class MadeRules {
   using Rule = decltype(std::declval<O const&>().at(std::int64_t{1}));
@@ -72,7 +72,7 @@ class MadeRules {
 
   MadeRules() : kept_{window}, window_{window} {}
 
-  // Takes the rule of the step that may be taken next: the one behind the last, or once more that. Throws std::bad_alloc.
+  // Takes the rule of the next possible step: the step behind the last, or the last once more. Throws std::bad_alloc.
   void put(std::int64_t step, Rule const& rule) {
     auto const size = static_cast<std::int64_t>(kept_.size());
     if (step > end_) begin_ = step;
@@ -81,13 +81,13 @@ class MadeRules {
     end_ = step + 1;
     note_pace(step, put(kept_, step, rule).pace);
   }
-  // Returns whether the rules of this step and of all later ones are here. If not, room is made for as many from now on.
+  // Returns true if the rules of this step and of all later ones are here. If not, room is made for as many from now on.
   bool has(std::int64_t step) {
     if (step >= begin_) return true;
     wanted_ = std::max(wanted_, end_ - step);
     return false;
   }
-  // Fills room that is free with the rules of earlier steps, down to `least`.
+  // Fills free room with the rules of earlier steps, down to `least`.
   void recall(OptimizerHistory<O> const& history, std::int64_t least) {
     std::int64_t const first = std::max(least, end_ - static_cast<std::int64_t>(kept_.size()));
     if (first < begin_) {
@@ -95,11 +95,11 @@ class MadeRules {
       begin_ = first;
     }
   }
-  // Returns the first step whose rule is here.
+  // Returns the first step with its rule here.
   std::int64_t begin() const { return begin_; }
   // Returns the rules from there on.
   RulesOfSteps<Rule> latest() const { return {kept_.data(), kept_.size() - 1}; }
-  // Returns the rules of steps `first` up to `last`, which are no more than a window's. Valid until the next call.
+  // Returns the rules of steps `first` up to `last`, no more than a window's. Valid until the next call.
   RulesOfSteps<Rule> of(OptimizerHistory<O> const& history, std::int64_t first, std::int64_t last) {
     if (first < window_first_ || last > window_last_) {
       history.replay(first, last, [&](std::int64_t step, Rule const& rule) { put(window_, step, rule); });
@@ -110,7 +110,7 @@ class MadeRules {
 
   // Returns the last step in which no row rests, whatever its slots are.
   std::int64_t last_restless() const { return last_restless_; }
-  // Goes on after `last` steps that an archive gave back. Some of them have passed rows by since step `least`.
+  // Goes on after `last` steps given back by an archive. Some of them have passed rows by since step `least`.
   void restored(OptimizerHistory<O> const& history, std::int64_t least, std::int64_t last) {
     begin_ = end_ = last + 1;
     window_first_ = 0, window_last_ = -1;
@@ -129,7 +129,7 @@ class MadeRules {
   void note_pace(std::int64_t step, Pace const& pace) {
     if (pace.reach < 0) last_restless_ = step;
   }
-  // Takes twice the room, in which the rules have other places.
+  // Takes twice the room, with other places for the rules.
   void grow() {
     Buffer<MadeRule<Rule>> more{2 * kept_.size()};
     for (std::int64_t step = begin_; step < end_; ++step) put(more, step, latest()[step].rule);
@@ -137,7 +137,7 @@ class MadeRules {
   }
 
   Buffer<MadeRule<Rule>> kept_, window_;
-  std::int64_t begin_ = 1, end_ = 1;  // of the rules that are kept
+  std::int64_t begin_ = 1, end_ = 1;  // of the kept rules
   std::int64_t wanted_ = 0;           // rules, at once
   std::int64_t window_first_ = 0, window_last_ = -1, last_restless_ = 0;
 };

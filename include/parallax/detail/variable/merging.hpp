@@ -7,17 +7,17 @@
 
 namespace parallax::inline v0_2 {
 
-// What the updates of one variable ended with, in their order, while a step collects them; the first one leads: the others
-// are added to its result, which is transformed, measured and applied once.
+// The results of the updates of one variable, in their order, while a step collects them. The first one leads: the others are
+// added to its result, which is transformed, measured and applied once.
 template <class Result>
 struct Merging {
   // The leader's result, while a step collects or applies.
   std::optional<Result> first;
-  // What is added to it, in the order of the updates.
+  // Results added to it, in the order of the updates.
   List<Result> others;
   int clip = -1;  // the clip group, -1 for none
 
-  // Back to what it is between steps. Called when the leader's way is done with or given up.
+  // Clears to the state between steps. Called when the leader's way is done with or given up.
   void clear() noexcept {
     first.reset();
     others.clear();

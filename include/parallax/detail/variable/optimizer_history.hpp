@@ -1,5 +1,5 @@
-// Which settings an optimizer had in which steps: what exact semantics need to replay the steps that passed a row by. Each
-// TableRows has one whose optimizer moves rows without a gradient.
+// The settings of an optimizer by step: exact semantics replay by them the steps that passed a row by. TableRows of an
+// optimizer that moves rows without a gradient has one.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ template <class O>
 inline constexpr std::size_t most_note_bytes = std::size_t{64} << 20;
 
 // Owns notes of an optimizer's settings: one for each step that changed them. Ranks with the same steps show archives the same
-// notes: from one number of notes on those that all may forget are fewer, whatever rows a rank has settled by then. A rank that
-// is late with its rows keeps more. All functions are local.
+// notes, whatever rows a rank has settled by then: past one number of notes, the oldest are shown no more. A rank late with its
+// rows keeps more. All functions are local.
 template <class O>
 class OptimizerHistory {
  public:
@@ -32,7 +32,7 @@ class OptimizerHistory {
     shown_ += most_notes / 2;
     forget();
   }
-  // Whether the last note has these settings, by their hash: then a step needs no other one.
+  // Returns true if the last note has these settings, by their hash: then a step needs no other one.
   bool last_is(O const& optimizer) const { return fields_hash(notes_.back().optimizer) == fields_hash(optimizer); }
 
   // Returns the oldest step of rows: no row here is as of an earlier one.
@@ -40,18 +40,18 @@ class OptimizerHistory {
   // Notes that from now on no row here is as of an earlier step than this.
   void settled_to(std::int64_t step) {
     oldest_ = step;
-    if (shown_ > most_notes / 2) forget();  // seldom, for it moves those that stay
+    if (shown_ > most_notes / 2) forget();  // seldom, for it moves the rest
   }
-  // Returns up to which step rows are to be settled, so that the notes take no more than they may.
+  // Returns the step up to which rows are to be settled, so that the notes stay within their bytes.
   std::int64_t goal() const {
     bool const many = notes_.size() - shown_ >= most_notes;
     return notes_[many ? shown_ + most_notes / 2 : shown_].from - 1;
   }
-  // Returns up to which step rows have to be settled before an archive is shown the notes.
+  // Returns the step up to which rows have to be settled before an archive is shown the notes.
   std::int64_t shown_from() const { return notes_[shown_].from - 1; }
 
-  // Calls f(step, rule) for steps `first` up to `last`, with the rule of the optimizer that was in force. At least one note
-  // must not be later than `first`.
+  // Calls f(step, rule) for steps `first` up to `last`, with the rule of the optimizer in force. At least one note must not be
+  // later than `first`.
   template <class F>
   void replay(std::int64_t first, std::int64_t last, F&& f) const {
     auto const later = [](std::int64_t step, Note const& note) { return step < note.from; };
@@ -63,7 +63,7 @@ class OptimizerHistory {
   }
 
   // Shows an archive the notes, of rows settled in steps `least` to `most`. No row is as of an earlier step than `shown_from`.
-  // Throws an Error (mismatch) for notes read that no history has.
+  // Throws an Error (mismatch) for notes read that fit no history.
   template <class A>
   void visit(Items<A>& items, std::int64_t least, std::int64_t most) {
     if constexpr (A::reads) {
@@ -88,7 +88,7 @@ class OptimizerHistory {
   };
   static constexpr std::size_t first_notes = 64, most_notes = std::max<std::size_t>(most_note_bytes<O> / sizeof(Note), 4);
 
-  // Drops the notes that neither an archive is shown nor a row here needs.
+  // Drops the notes needed by no archive and by no row here.
   void forget() {
     std::size_t needed = 0;
     while (needed < shown_ && notes_[needed + 1].from <= oldest_ + 1) ++needed;
@@ -97,7 +97,7 @@ class OptimizerHistory {
   }
 
   List<Note> notes_;
-  std::size_t shown_ = 0;    // the first that archives are shown
+  std::size_t shown_ = 0;    // the first one shown to archives
   std::int64_t oldest_ = 0;  // no row is as of an earlier step
 };
 

@@ -1,5 +1,5 @@
-// The steps that have passed rows of a table by: as of which step each row is, and by which rules it takes those since then. TableRows
-// of an optimizer with exact semantics has one, and asks it before rows are read or moved.
+// The steps that have passed rows of a table by: each row's own step, and the rules of the steps since then. TableRows of an
+// optimizer with exact semantics has one, and asks it before rows are read or moved.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 namespace parallax::inline v0_2 {
 
-// Owns. Rules are made once a step, and kept for rows that are behind; on a device in its own memory. All functions are local; on
-// a device they put work in the queue of `ops`.
+// Owns. Rules are made once a step, and kept for rows that are behind; on a device in its own memory. All functions are local;
+// on a device they put work in the queue of `ops`.
 template <Optimizer O, MemorySpace Space>
 class PassedSteps {
   using Ops = RowOps<Space>;
@@ -32,20 +32,20 @@ class PassedSteps {
   // A flag: rows may rest.
   static constexpr bool rests = on_host && MadeRule<Rule>::rests;
 
-  // Rows that no step has passed by, and the settings of the first one.
+  // Begins with rows that no step has passed by, and with the settings of the first step.
   PassedSteps(Ops const& ops, std::size_t rows, O const& optimizer) : settled_{rows} {
     ops.fill(settled_.data(), rows, std::int64_t{0});
     history_.note(1, optimizer);
   }
 
-  // Notes the settings of the step that may be taken next, and its rule.
+  // Notes the settings of the next possible step, and its rule.
   void note(std::int64_t step, O const& optimizer, [[maybe_unused]] Rule const& rule) {
     if (!history_.last_is(optimizer)) history_.note(step, optimizer);
     if constexpr (on_host) rules_.put(step, rule);
   }
   // Returns the notes of settings, by which old rows are settled.
   OptimizerHistory<O>& history() { return history_; }
-  // Returns up to which step rows are to be settled, for the sake of notes, or of the rules that a device keeps.
+  // Returns the step up to which rows are to be settled, for the sake of notes, or of a device's rules.
   std::int64_t goal() const {
     if constexpr (on_host) return history_.goal();
     else return std::max(history_.goal(), rules_.goal());
@@ -56,32 +56,32 @@ class PassedSteps {
     if constexpr (!on_host) rules_.settled_to(step);
   }
 
-  // In memory of the host: the last step that has moved a row.
+  // Returns the last step that has moved a row, in memory of the host.
   std::int64_t& of(std::int64_t row) { return settled_[static_cast<std::size_t>(row)]; }
   // Returns the rules of steps there.
   MadeRules<O>& rules() { return rules_; }
 
-  // On a device: what settle_rows and its kin are told, of rows from `first` on, to be brought up to step `last`. `next`, `updates`: see
-  // device::RowAges. Puts the rules there that are missing; none are while a step is captured, if this was called for its session's
-  // last step before.
+  // Returns the arguments of settle_rows and its kin on a device, for rows from `first` on, to be brought up to step `last`.
+  // `next`, `updates`: see device::RowAges. Puts missing rules there; none are missing during a capture, if this was called
+  // before for the last step of its session.
   auto ages(Ops const& ops, std::int64_t first, std::int64_t last, Launched const* next, bool updates) {
     know(ops, last);
     return typename Ops::template Ages<Rule>{settled_.data() + first, rules_.kept(), last, next, updates};
   }
-  // Likewise: puts the rules there of all steps up to `last`.
+  // Puts the rules of all steps up to `last` there, likewise.
   void know(Ops const& ops, std::int64_t last) { rules_.know(ops, history_, last); }
-  // Likewise: what a graph is told whose step has this number and rule.
+  // Returns, likewise, the arguments of a graph whose step has this number and rule.
   Launched launched(std::int64_t step, Rule const& rule) const { return {{step, rule}, rules_.kept()}; }
 
-  // Other rows are here, all as of step `settled`; `room` is for their numbers.
+  // Enters other rows, all as of step `settled`; `room` is for their numbers.
   void enter(Ops const& ops, Buffer<std::int64_t, Space>&& room, std::int64_t settled) {
     settled_ = std::move(room);
     ops.fill(settled_.data(), settled_.size(), settled);
     settled_to(settled);
   }
 
-  // Shows an archive all of it, of a variable that has taken `last` steps. Where steps were read that it cannot have: an Error
-  // (mismatch).
+  // Shows an archive all of it, of a variable with `last` steps taken. Throws an Error (mismatch) if steps were read that it
+  // cannot have.
   template <class A>
   void visit(Items<A>& items, Ops const& ops, Extent const& extent, std::int64_t last) {
     visit_rows(items, ops, "settled", settled_.data(), 1, extent);

@@ -1,4 +1,4 @@
-// The plans of a table: a pool, from which the session's pulls and updates take one and to which they give it back.
+// The plans of a table: a pool. The session's pulls and updates take plans from it and give them back.
 #pragma once
 
 #include "parallax/detail/core/list.hpp"
@@ -6,18 +6,18 @@
 
 namespace parallax::inline v0_2 {
 
-// Owns. A plan is taken while `users` counts who holds it, and is free again at 0; the pool keeps it and its memory for the
-// next batch. As many plans are made as are ever held at once. All functions are local.
+// Owns. A plan is taken while `users`, the number of its holders, is above 0, and is free again at 0; the pool keeps it and its
+// memory for the next batch. As many plans are made as are ever held at once. All functions are local.
 template <class Plan>
 class PlanPool {
  public:
-  // A plan that nobody holds, from an earlier batch or new; the caller counts itself. Stays where it is.
+  // Returns a plan without holders, from an earlier batch or new; the caller counts itself. It stays in its place.
   Plan& take() {
     for (auto& plan : plans_)
       if (plan->users == 0) return *plan;
     return *plans_.emplace_back(make_owned<Plan>());
   }
-  // The placement is about to change: the plans in use name their rows by number from here on, `row_of` a key.
+  // Prepares for a change of placement: the plans in use name their rows by number from here on, `row_of` a key.
   template <class RowOf>
   void retire(RowOf&& row_of) {
     for (auto& plan : plans_)

@@ -1,5 +1,5 @@
-// The variables that a session knows: entered by their constructors, compared by the ranks at every agreement. The session's
-// core owns it.
+// The variables of a session: entered by their constructors, compared by the ranks at every agreement. The session's core owns
+// it.
 #pragma once
 
 #include <cstdint>
@@ -13,32 +13,32 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Holds the registrations of a session's variables, and the hash by which ranks compare them.
+// Registrations of a session's variables, and the hash by which ranks compare them.
 class Registry {
  public:
-  // `session`: what tells its variables from those of others.
+  // Begins empty. `session`: tells its variables from the variables of others.
   explicit Registry(void const* session) : session_{session} {}
   Registry(Registry&&) = delete;
   ~Registry() {
     for (auto const& known : known_) known->long_work = nullptr;
   }
-  // Local. Sets whom the states of variables tell of long work, for variables that are entered from now on. It lives until the
-  // registry goes.
+  // Local. Sets the listener to long work, for states of variables that are entered from now on. It lives until the registry
+  // goes.
   void tells(LongWork& long_work) { long_work_ = &long_work; }
 
-  // Local. By a variable's constructor: the variable belongs to the session from here on. Forgets variables that nobody else
-  // holds. Throws Error (invalid_argument) for a name that a living variable has; then nothing has changed but that.
+  // Local. Enters a variable, called by its constructor: it belongs to the session from here on. Forgets variables that nobody
+  // else holds. Throws Error (invalid_argument) if a living variable has this name; then only this forgetting has happened.
   void enter(RegistrationPtr given, int rank);
-  // Local. By an operation, before it touches a variable. Throws Error (misuse) for a variable of another session.
+  // Local. Throws Error (misuse) for a variable of another session. Called by an operation before it touches a variable.
   void check_owned(Registration const& variable, int rank, char const* operation) const {
     if (variable.session != session_) variable.refuse_stranger(rank, operation);
   }
 
-  // Adds a number to what ranks compare.
+  // Adds a number to the ranks' comparison.
   void add(std::uint64_t value);
-  // What ranks compare: of all variables that were ever entered, in their order, and whatever else was added.
+  // Returns the hash for the ranks' comparison: of all variables ever entered, in their order, and of whatever else was added.
   std::uint64_t hash() const { return hash_; }
-  // Those that were entered and not forgotten, variables that are gone among them.
+  // Returns the variables entered and not forgotten, variables that are gone among them.
   List<RegistrationPtr> const& variables() const { return known_; }
 
  private:

@@ -1,5 +1,5 @@
-// The way in which rows of the host's memory take the steps that have passed them by: in which order, in full or at rest, and
-// with news to others of long work. TableRows of an optimizer with exact semantics has one.
+// Replay of passed steps by rows of the host's memory: their order, in full or at rest, and news to others of long work.
+// TableRows of an optimizer with exact semantics has one.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace parallax::inline v0_2 {
 
-// Counts of the passed steps that rows have taken, each row and step once, from the beginning on. Steps of rows whose slots are
-// all 0 are not among them: nothing is done for those.
+// Counts of the passed steps taken by rows, each row and step once, from the beginning on. Steps of rows with all slots 0 are
+// not among them: nothing is done for those.
 struct Replays {
   // The steps by the whole rule.
   std::int64_t full = 0;
@@ -19,38 +19,38 @@ struct Replays {
   std::int64_t resting = 0;
 };
 
-// The place where the settling of old rows goes on, for the sake of the notes: all rows are brought up to the same step, a few at
-// a time, and only then is that the oldest one.
+// The place where the settling of old rows goes on, for the sake of the notes: all rows are brought up to the same step, a few
+// at a time, and only then is this step the oldest one.
 struct Sweep {
-  // The steps of a window, which are settled at a time.
+  // The steps of a window, settled at a time.
   static constexpr std::int64_t window = 256;
-  // The most steps of rows that a step of the training takes.
+  // The most steps of rows in one step of the training.
   static constexpr std::int64_t most_swept = 4'096;
 
-  // Returns up to which step rows are brought now, from `row` on: to the same as before, until all have been.
+  // Returns the step to bring rows up to now, from `row` on: the one of before, until all rows are there.
   std::int64_t end(std::int64_t oldest, std::int64_t goal) {
     if (row == 0 || end_ <= oldest) row = 0, end_ = std::min(goal, oldest + window);
     return end_;
   }
 
-  // Begins with the first row again, for other rows are here, or all are there.
+  // Begins with the first row again, as other rows are here, or all are there.
   void begin_again() { row = 0; }
 
-  // The first row that is not there yet.
+  // The first row short of this step.
   std::int64_t row = 0;
 
  private:
   std::int64_t end_ = 0;
 };
 
-// A member of a table that settles its rows. Refers to nobody but the one that it tells. `table`: the TableRows that it is a
-// member of, whose `passed_` knows steps and rules; `slots_` the slots. `pass(row, rule)` takes a row through a step, and
-// `rests(row, rule)` says whether it rests in it. All functions are local.
+// A member of a table that settles its rows. Refers to its listener only. `table`: the TableRows with this member; its
+// `passed_` knows steps and rules, `slots_` the slots. `pass(row, rule)` takes a row through a step, and `rests(row, rule)`
+// returns true if it rests in it. All functions are local.
 class Replaying {
  public:
   // Returns the counts so far.
   Replays const& replays() const { return replays_; }
-  // Sets whom to tell of long work: the one that stands there by then, or nobody where it is null.
+  // Sets the listener to long work: the one that stands there by then, or nobody if it is null.
   void tells(LongWork* const& whom) { tells_ = &whom; }
   // Notes that other rows are here, for sweeps.
   void begin_again() { sweep_.begin_again(); }
@@ -77,7 +77,7 @@ class Replaying {
     table.passed_.history().settled_to(last);
   }
   // Settles rows that are old, for the sake of the notes: the oldest first, a window of steps after the other, and no more
-  // steps of rows than Sweep says. It goes on where it was before. `last`: the step up to which rows can be settled at all.
+  // steps of rows than Sweep says. It goes on from its last place. `last`: the last step that rows can be settled to at all.
   template <class Table>
   PARALLAX_COLD [[gnu::noinline]] void sweep(Table& table, std::int64_t last) noexcept {
     auto& passed = table.passed_;
@@ -103,8 +103,8 @@ class Replaying {
   }
 
  private:
-  // Settles rows of which some are older than the kept rules, and none than step `oldest`: a window of steps after the other.
-  // The rules of a window are made once for all rows.
+  // Settles rows with some older than the kept rules, and none older than step `oldest`: a window of steps after the other. The
+  // rules of a window are made once for all rows.
   template <class Table, class RowAt>
   [[gnu::noinline]] void settle_old(Table& table, std::int64_t oldest, std::int64_t last, std::int64_t n,
                                     RowAt& row_at) noexcept {
@@ -122,8 +122,7 @@ class Replaying {
     }
     bring(last, rules.latest());
   }
-  // Returns whether the steps up to `last` change nothing of a row, as those do of one whose slots are all 0. Then it is as of
-  // that step.
+  // Returns true if the steps up to `last` change nothing of a row, as with all slots 0. Then it is as of this step.
   template <class Table>
   static bool stays(Table& table, std::int64_t row, std::int64_t last) noexcept {
     auto& passed = table.passed_;
@@ -165,7 +164,7 @@ class Replaying {
     if (tells_ && *tells_) (*tells_)->works(!goes_on);
   }
 
-  // The number of whole steps after which it is looked at once more whether a row rests.
+  // The number of whole steps before the next check for rest.
   static constexpr std::int64_t between_looks = 8;
   // The number of rows that a sweep looks at in one step.
   static constexpr std::int64_t most_looked_at = 16 * Sweep::most_swept;

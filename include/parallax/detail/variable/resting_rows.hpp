@@ -1,4 +1,4 @@
-// Rows that rest, on the host: tells whether all elements of one do, and what steps make of its slots meanwhile. The
+// Rows that rest, on the host: the check that all elements of a row do, and the steps' effect on its slots meanwhile. The
 // optimizer's state beside a table calls it for rules that are `Resting`.
 #pragma once
 
@@ -14,10 +14,10 @@ namespace parallax::inline v0_2::detail {
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-// The number of elements that are looked at, and fade, at once, in a processor's registers.
+// The number of elements checked, and faded, at once, in a processor's registers.
 inline constexpr std::size_t resting_at_once = 16;
 
-// Returns whether each of n elements rests by the rule of the next step; if one does not, mostly after the first.
+// Returns true if each of n elements rests by the rule of the next step. Otherwise it mostly returns after the first.
 template <class Rule, class T, class... S>
 bool all_rest(Rule const& rule, std::size_t n, T const* parameters, S const*... slot) noexcept {
   if (n > 0 && !rule.rests(parameters[0], slot[0]...)) return false;
@@ -32,11 +32,10 @@ bool all_rest(Rule const& rule, std::size_t n, T const* parameters, S const*... 
   return true;
 }
 
-// Takes N elements of slot number `slot` through so many steps by rules like this one. Ends where a step leaves all as they
-// are.
+// Takes N elements of slot number `slot` through so many steps by rules like this one. Ends at a step without any change.
 template <std::size_t N, class Rule, class S>
 void fade_some(Rule const& rule, std::size_t slot, std::int64_t steps, S* values) noexcept {
-  constexpr std::int64_t between = 32;  // looks at what a step changes
+  constexpr std::int64_t between = 32;  // steps from one look at changes to the next
   S held[N], before[N];
   std::memcpy(held, values, sizeof held);
   for (std::int64_t step = 0; step < steps; ++step) {
@@ -57,7 +56,7 @@ void fade(Rule const& rule, std::size_t slot, std::int64_t steps, std::size_t n,
 
 PARALLAX_STRICT_ARITHMETIC_END
 
-// Returns whether all bytes of a run are 0.
+// Returns true if all bytes of a run are 0.
 inline bool is_blank(void const* run, std::size_t bytes) noexcept {
   auto const* const first = static_cast<unsigned char const*>(run);
   return bytes == 0 || (first[0] == 0 && std::memcmp(first, first + 1, bytes - 1) == 0);

@@ -1,5 +1,5 @@
-// The rules of an optimizer's last steps in memory of a device, by which kernels take rows through the steps that have passed them
-// by. PassedSteps of a device has them.
+// The rules of an optimizer's last steps in memory of a device: kernels take rows by them through the steps that have passed
+// them by. PassedSteps of a device has them.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@
 
 namespace parallax::inline v0_2 {
 
-// Owns. A rule for each step that has another one than the step before, for nobody but the device knows as of which steps its rows
-// are. Each is made and sent once. They may take as many bytes as notes may, before rows are settled for their sake. All functions
-// are local, and put work in the queue of `ops`.
+// Owns. A rule for each step with another one than the step before, as only the device knows its rows' own steps. Each is made
+// and sent once. They may take as many bytes as notes may, before rows are settled for their sake. All functions are local, and
+// put work in the queue of `ops`.
 template <class O, MemorySpace Space>
 class RulesThere {
   using Ops = RowOps<Space>;
@@ -26,8 +26,8 @@ class RulesThere {
   using Numbered = NumberedRule<Rule>;
 
  public:
-  // Sends the rules of the steps up to `last` that are missing. May throw std::bad_alloc, and Error (device, out_of_memory); the
-  // next call goes on then.
+  // Sends the missing rules of the steps up to `last`. May throw std::bad_alloc, and Error (device, out_of_memory); the next
+  // call goes on then.
   void know(Ops const& ops, OptimizerHistory<O> const& history, std::int64_t last) {
     if (known_ < last) {
       while (!missing_.empty() && missing_.back().step > known_) missing_.pop_back();  // there was no memory for more
@@ -36,9 +36,9 @@ class RulesThere {
     }
     if (!missing_.empty()) send(ops);
   }
-  // Returns what kernels are told of them: of all steps that rows here may be behind. Valid until the next `know`.
+  // Returns the rules as an argument of kernels: of all steps that rows here may be behind. Valid until the next `know`.
   KeptRules<Rule> kept() const { return {rules_.data() + begin_, static_cast<std::int64_t>(steps_.size()), restless_}; }
-  // Returns up to which step rows are to be settled, so that rules take no more than they may; 0 where they do not.
+  // Returns the step up to which rows are to be settled, so that rules stay within their bytes; 0 if they do.
   std::int64_t goal() const { return steps_.size() >= most_rules ? steps_[most_rules / 2] - 1 : 0; }
   // Notes that from now on no row here is as of an earlier step than this: the rules up to it are not needed.
   void settled_to(std::int64_t step) {
@@ -47,7 +47,7 @@ class RulesThere {
     steps_.drop(0, gone);
     begin_ += gone;
   }
-  // Goes on after an archive has given rows back that are as of step `least` or later: their rules are made anew.
+  // Goes on after an archive has given back rows as of step `least` or later: their rules are made anew.
   void restored(std::int64_t least) {
     steps_.clear(), missing_.clear(), newest_.clear();
     begin_ = 0;
@@ -79,13 +79,13 @@ class RulesThere {
     if (rest == Rest::never) restless_ = step;
     known_ = step;
   }
-  // Sends the rules that are missing: a few in the arguments of kernels, many by a copy.
+  // Sends the missing rules: a few in the arguments of kernels, many by a copy.
   void send(Ops const& ops) {
     std::size_t const more = missing_.size(), live = steps_.size() - more;
     if (begin_ + live + more > rules_.size()) {
-      Numbered const* const from = rules_.data() + begin_;  // which a buffer that has grown keeps
+      Numbered const* const from = rules_.data() + begin_;  // kept by a buffer that has grown
       if (2 * (live + more) > rules_.size()) rules_.resize(std::max(first_room, 4 * (live + more)));
-      if (live > 0) ops.copy_bytes(rules_.data(), from, live * sizeof(Numbered));  // to where no rule is any more
+      if (live > 0) ops.copy_bytes(rules_.data(), from, live * sizeof(Numbered));  // to a place without rules
       begin_ = 0;
     }
     Numbered* const to = rules_.data() + begin_ + live;
@@ -95,11 +95,11 @@ class RulesThere {
   }
 
   Buffer<Numbered, Space> rules_;
-  std::size_t begin_ = 0;                  // the first of them that is needed
-  List<std::int64_t> steps_;               // the first steps of those from there on
+  std::size_t begin_ = 0;                  // the first needed one of them
+  List<std::int64_t> steps_;               // the first steps of the rules from there on
   List<Numbered> missing_;                 // the last of these, on their way
   List<MadeRule<Rule>> newest_;            // one, of step `known_`
-  std::int64_t known_ = 0, restless_ = 0;  // the last steps whose rule was made, and in which no row rests
+  std::int64_t known_ = 0, restless_ = 0;  // the last step with its rule made, and the last one in which no row rests
 };
 
 }  // namespace parallax

@@ -1,5 +1,5 @@
 // The optimizer's state beside the parameters: one array per slot, and the rule applied over elements, rows or a tensor.
-// DenseState and TableRows each have one, for what they update.
+// DenseState and TableRows each have one, for their own elements.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,8 @@ class SlotArrays;
 template <class T, class... S, MemorySpace Space>
 class SlotArrays<T, slot_types<S...>, Space> {
  public:
-  // Allocates and fills, by `ops`. An `initial` of another length than the list is as none. Throws std::bad_alloc, or what the
-  // space throws.
+  // Allocates and fills, by `ops`. An `initial` of another length than the list is as none. Throws std::bad_alloc, or the
+  // space's errors.
   template <class Initial>
   SlotArrays([[maybe_unused]] RowOps<Space> const& ops, [[maybe_unused]] Initial const& initial,
              [[maybe_unused]] std::size_t count)
@@ -43,13 +43,13 @@ class SlotArrays<T, slot_types<S...>, Space> {
     (std::index_sequence_for<S...>{});
   }
 
-  // The entries of slot number Nth, in memory of the space. Of use to tests.
+  // Returns the entries of slot number Nth, in memory of the space. Of use to tests.
   template <std::size_t Nth>
   auto span() const {
     return std::get<Nth>(arrays_).span();
   }
 
-  // How many slots there are.
+  // Number of slots.
   static constexpr std::size_t number = sizeof...(S);
   // Bytes of one entry of each slot, together.
   static constexpr std::size_t entry_bytes = (0 + ... + sizeof(detail::slot_type<S, T>));
@@ -75,7 +75,7 @@ class SlotArrays<T, slot_types<S...>, Space> {
     (std::index_sequence_for<S...>{});
   }
 
-  // Calls f with a pointer to entry `at` of every array, and returns what it returns.
+  // Calls f with a pointer to entry `at` of every array, and returns its result.
   template <class F>
   decltype(auto) from(std::size_t at, F&& f) {
     return std::apply([&](auto&... array) -> decltype(auto) { return f(array.data() + at...); }, arrays_);
@@ -85,9 +85,8 @@ class SlotArrays<T, slot_types<S...>, Space> {
   std::tuple<Buffer<detail::slot_type<S, T>, Space>...> arrays_;
 };
 
-// Owns. All state that an optimizer keeps beside `rows` rows of `width` elements, and its rule applied to them. Which steps
-// there were is the owner's to know: it hands the rule in. All functions are local. On a device they put work in the queue of
-// `ops`.
+// Owns. All state of an optimizer beside `rows` rows of `width` elements, and its rule applied to them. The steps are the
+// owner's to know: it hands the rule in. All functions are local. On a device they put work in the queue of `ops`.
 template <class T, Optimizer O, MemorySpace Space = HostSpace>
 class OptimizerState {
   using Ops = RowOps<Space>;
@@ -102,19 +101,19 @@ class OptimizerState {
         elements_{ops, initial(optimizer), rows * width},
         rows_{ops, row_initial(optimizer), rows} {}
 
-  // Element slot number Nth, [rows x width]. Of use to tests.
+  // Returns element slot number Nth, [rows x width]. Of use to tests.
   template <std::size_t Nth>
   auto span() const {
     return elements_.template span<Nth>();
   }
-  // Row slot number Nth, one entry a row. Of use to tests.
+  // Returns row slot number Nth, one entry a row. Of use to tests.
   template <std::size_t Nth>
   auto row_span() const {
     return rows_.template span<Nth>();
   }
 
-  // The slot of this name, of S in memory of the space, by rows; of row slots the width is 1. Of another name or type: Error
-  // (invalid_argument).
+  // Returns the slot of this name, of S in memory of the space, by rows; of row slots the width is 1. Throws Error
+  // (invalid_argument) for another name or type.
   template <class S>
   RowsView<S> slot(std::string_view name, std::string const& variable) {
     std::optional<RowsView<S>> found;
@@ -137,7 +136,7 @@ class OptimizerState {
             : "slot '" + std::string{name} + "' is of " + of_type + ", not of " + type_text(element_type<S>)};
   }
 
-  // Shows every slot, whose rows lie as `extent` says.
+  // Shows every slot, with rows that lie as `extent` says.
   template <class A>
   void visit(Items<A>& items, Extent const& extent) {
     elements_.each_slot([&](std::size_t i, auto* memory) {
@@ -147,12 +146,12 @@ class OptimizerState {
         [&](std::size_t i, auto* memory) { visit_rows(items, ops_, "slot." + row_slot_name<O>(i), memory, 1, extent); });
   }
 
-  // Bytes beside a row's parameters.
+  // Returns the bytes beside a row's parameters.
   static constexpr std::size_t row_bytes(std::size_t width) {
     return width * SlotArrays<T, typename O::element_slots, Space>::entry_bytes +
            SlotArrays<T, row_slots<O>, Space>::entry_bytes;
   }
-  // How many arrays lie like the table's rows: as often does `each_row_array` call.
+  // Number of arrays that lie like the table's rows, and of calls by `each_row_array`.
   static constexpr std::size_t arrays =
       SlotArrays<T, typename O::element_slots, Space>::number + SlotArrays<T, row_slots<O>, Space>::number;
   // Calls f with every array that lies like the table's rows: its memory and the bytes of a row.
@@ -170,9 +169,9 @@ class OptimizerState {
     return all.value();
   }
 
-  // Moves elements [0, count) of `parameters`, whose slots begin with number `first`, by `rule`. What measures rows is given
+  // Moves elements [0, count) of `parameters`, with slots from number `first` on, by `rule`. A rule that measures rows is given
   // whole ones. `scale`: a T, Unscaled or Averaged. Linear in `count`; each element, gradient and slot is read once, or twice
-  // where rows are measured.
+  // if rows are measured.
   template <class Scale, class Rule>
   void apply(T* parameters, T const* gradients, std::size_t count, std::size_t first, Scale scale,
              Rule const& rule) noexcept(on_host) {
@@ -193,7 +192,7 @@ class OptimizerState {
         });
     }
   }
-  // The first of its two halves, for a unit that is measured in parts: writes to `out` the sums of what the rule measures of
+  // Makes the first of its two halves, for a unit that is measured in parts: writes to `out` the sums of the rule's measures of
   // some of its elements. May move slots.
   template <class Rule>
   void measure(T* parameters, T const* gradients, std::size_t count, std::size_t first, T scale, Rule const& rule,
@@ -202,8 +201,8 @@ class OptimizerState {
       ops_.measure_elements(static_cast<std::int64_t>(count), parameters, gradients, scale, rule, out, slot...);
     });
   }
-  // The second half: moves the elements by `rule`, which was made of all sums (RowOps::finish_rule). Also all of it, for rules
-  // by element.
+  // Makes the second half: moves the elements by `rule`, made of all sums (RowOps::finish_rule). Also all of it, for rules by
+  // element.
   template <class Scale, class Rule>
   void finish(T* parameters, T const* gradients, std::size_t count, std::size_t first, Scale scale,
               Rule const& rule) noexcept(on_host) {
@@ -212,8 +211,8 @@ class OptimizerState {
     });
   }
 
-  // Has the rule adopt elements [0, count) of `parameters`, whose slots begin with number `first`: see AdoptingRule. On a
-  // device they may be of fewer bits.
+  // Has the rule adopt elements [0, count) of `parameters`, with slots from number `first` on: see AdoptingRule. On a device
+  // they may be of fewer bits.
   template <class E, class Rule>
   PARALLAX_COLD void adopt(E* parameters, std::size_t count, std::size_t first, Rule const& rule) noexcept(on_host) {
     auto const each = [&](E* some, E const* gradients, std::size_t number, auto const& adopting) {
@@ -231,7 +230,7 @@ class OptimizerState {
            typename Ops::template Placed<AdoptingRule<Rule>>{{rule}});  // no gradient is looked at
     }
   }
-  // Returns, on the host, by a rule that is `Resting`, whether a row of these parameters rests in a step.
+  // Returns true, on the host and by a rule that is `Resting`, if a row of these parameters rests in a step.
   template <class Rule>
   bool rests(T const* parameters, std::int64_t row, Rule const& rule) noexcept {
     return elements_.from(first_of(row), [&](auto*... slot) { return detail::all_rest(rule, width_, parameters, slot...); });
@@ -241,7 +240,7 @@ class OptimizerState {
   void fade(std::int64_t row, Rule const& rule, std::int64_t steps) noexcept {
     elements_.each_slot([&](std::size_t i, auto* memory) { detail::fade(rule, i, steps, width_, memory + first_of(row)); });
   }
-  // Returns, likewise, whether the slots of a row are all 0.
+  // Returns true, likewise, if the slots of a row are all 0.
   bool blank(std::int64_t row) noexcept {
     return elements_.from(first_of(row),
                           [&](auto*... slot) { return (detail::is_blank(slot, width_ * sizeof(*slot)) && ...); });
@@ -251,8 +250,7 @@ class OptimizerState {
   [[gnu::always_inline]] void ask_for(std::size_t row) { elements_.ask_for(row * width_, static_cast<std::int64_t>(width_)); }
 
   // Moves rows directory(keys[i]) of the table by row i of `gradients`, packed, times `scale`; the state lies like the table.
-  // Keys may not repeat.
-  // On a device the table may be of fewer bits, and only the first *count of the keys be some.
+  // Keys may not repeat. On a device the table may be of fewer bits, and only the first *count entries be keys.
   template <class Index, class E, class Rule>
   void apply_rows(std::span<Index const> keys, Directory<Index> directory, RowsView<E> table, T const* gradients, T scale,
                   Rule const& rule, [[maybe_unused]] std::uint32_t const* count = nullptr) noexcept(on_host) {
@@ -276,8 +274,8 @@ class OptimizerState {
     }
   }
 
-  // On a device: moves rows of the table by the sums of the rows of `values` by `groups`, which are never stored, divided by
-  // `counts`, of device memory, one a key, or where those are null by `divisor`.
+  // Moves rows of the table, on a device, by the sums of the rows of `values` by `groups`, which are never stored, divided by
+  // `counts`, of device memory, one a key, or, if those are null, by `divisor`.
   template <class Groups, class Index, class E, class Rule>
   void apply_runs(RowsView<T const> values, Groups const& groups, Directory<Index> directory, T divisor,
                   std::uint32_t const* counts, RowsView<E> table, Rule const& rule) {
@@ -290,7 +288,7 @@ class OptimizerState {
     });
   }
   // Moves rows first, first + 1, … of the table by gradients that lie gradients.stride apart. With `skips` the element behind a
-  // gradient says how many named its row: where none did, the row is left alone.
+  // gradient is the number of indices that named its row: at 0 the row is left alone.
   template <class E, class Rule>
   void apply_spaced_rows(std::int64_t first, RowsView<T const> gradients, bool skips, RowsView<E> table, T scale,
                          Rule const& rule) noexcept(on_host) {
@@ -313,8 +311,8 @@ class OptimizerState {
     }
   }
 
-  // On a device: rows directory(keys[i]) of the table take the steps that have passed them by, see RowOps<CudaSpace>. Of keys only the
-  // first *count are some, where that is not null.
+  // Takes rows directory(keys[i]) of the table, on a device, through the steps that have passed them by, see RowOps<CudaSpace>.
+  // Only the first *count entries are keys, if it is not null.
   template <class Index, class Ages, class E>
   void settle_rows(std::span<Index const> keys, std::uint32_t const* count, Directory<Index> directory, Ages const& ages,
                    RowsView<E> table) {
@@ -325,7 +323,7 @@ class OptimizerState {
       });
     });
   }
-  // The same for rows first, first + 1, … of the table, which are all of `part`; `ages` are theirs.
+  // Takes rows first, first + 1, … of the table likewise, all those of `part`; `ages` are theirs.
   template <class Ages, class E>
   void settle_all_rows(std::int64_t first, Ages const& ages, RowsView<E> part) {
     auto const beside = [&]<class Entry>(Entry* memory, std::int64_t width) {
@@ -342,12 +340,12 @@ class OptimizerState {
  private:
   // Returns the number of a row's first entry.
   std::size_t first_of(std::int64_t row) const { return static_cast<std::size_t>(row) * width_; }
-  // First values of element slots, or none where the optimizer names none.
+  // Returns the first values of element slots, or none if the optimizer names none.
   static auto initial(O const& optimizer) {
     if constexpr (requires { optimizer.initial(); }) return optimizer.initial();
     else return std::tuple{};
   }
-  // First values of row slots, likewise.
+  // Returns the first values of row slots, likewise.
   static auto row_initial(O const& optimizer) {
     if constexpr (requires { optimizer.row_initial(); }) return optimizer.row_initial();
     else return std::tuple{};

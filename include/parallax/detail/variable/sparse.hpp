@@ -1,4 +1,4 @@
-// A sparse variable: where a table's rows are, what this rank keeps of them, and how they go to other owners between steps.
+// A sparse variable: the places of a table's rows, this rank's state of them, and their moves to other owners between steps.
 // `BasicVariable<Sparse, ...>` owns the state; pulls read it, ways update it, and Auto moves it.
 #pragma once
 
@@ -28,47 +28,47 @@
 
 namespace parallax::inline v0_2 {
 
-// What a rank holds of a sparse variable: local row l of a shard is global row placement().global_row(owner, l); where the
-// policy replicates, local and global rows are the same. Owns its memory unless it was bound. Between steps rows can be moved
-// to other owners, or to all ranks and back. T: as what rows are kept. All functions are local.
+// A rank's state of a sparse variable: local row l of a shard is global row placement().global_row(owner, l); if the policy
+// replicates, local and global rows are the same. Owns its memory unless it was bound. Between steps rows can be moved to other
+// owners, or to all ranks and back. T: the type of kept rows. All functions are local.
 template <class T, class IndexType, class Policy, Optimizer O, Partitioner P, MemorySpace Space>
 class SparseState : public Counted {
   using Ops = RowOps<Space>;
   using Rows = TableRows<T, IndexType, O, Space>;
 
  public:
-  // The type of an element of a gradient, of a slot, and of what a pull brings.
+  // The type of an element of a gradient, of a slot, and of a pulled row.
   using scalar_type = computed_type<T>;
   // The type of an element of a row as it is kept: scalar_type, or one of 16 bits.
   using stored_type = T;
   // The type of keys, and of indices as they travel.
   using index_type = IndexType;
-  // The policy that the variable was made with.
+  // The policy of the variable since its construction.
   using policy = Policy;
   // The optimizer, as a type of its settings.
   using optimizer_type = O;
-  // The kind, for what takes states of both.
+  // The kind, for code over states of both.
   using kind = Sparse;
-  // Where rows, slots and gradients are.
+  // The memory space of rows, slots and gradients.
   using space = Space;
-  // What is made of a batch of indices, once for its pull and its update.
+  // A plan of a batch of indices, made once for its pull and its update.
   using Plan = RowPlan<IndexType, Space>;
-  // All that the policy says of tables.
+  // The policy's exchange for tables.
   using Exchange = typename Policy::template exchange<Sparse>;
-  // As what rows travel to those who pull them.
+  // The wire type of rows on their way to pullers.
   using PullWire = pull_wire_of<Exchange, T>;
-  // Whether the policy in force may change between steps.
+  // True if the policy in force may change between steps.
   static constexpr bool adaptive = is_adaptive<Exchange>, sharded = Exchange::sharded;  // owners keep shards, at first
-  // Whether a device can tell where the rows of a table are.
+  // True if a device can find the rows of a table.
   static constexpr bool placed_there = requires { requires Placement<IndexType, P>::Layout::on_device; };
-  // Whether the batches of the table may be padded.
+  // True if the batches of the table may be padded.
   static constexpr bool can_pad = placed_there && !Space::host_readable && pads<Exchange>;
   static constexpr bool lazy = untouched<O> == Untouched::lazy;  // the optimizer leaves rows alone that nobody named
   static constexpr bool measures = false;                        // whole tensors: a table's rows are its tensors
 
-  // By the variable's constructor, which then calls `allocate` or `borrow`. Deals the rows and makes the slots of those that
-  // are this rank's: `owner` is its number among `owners`, or -1 where it owns nothing. Throws what the partitioner's `layout`
-  // throws, and std::bad_alloc.
+  // Called by the variable's constructor, which then calls `allocate` or `borrow`. Deals the rows and makes the slots of this
+  // rank's: `owner` is its number among `owners`, or -1 if it owns nothing. Throws the errors of the partitioner's `layout`,
+  // and std::bad_alloc.
   SparseState(Ops const& ops, RegistrationPtr registration, std::int64_t rows, std::int64_t width, int owner, int owners,
               O const& optimizer, P const& partitioner, Reduce reduce, BadIds bad_ids)
       : registration_{std::move(registration)},
@@ -84,27 +84,28 @@ class SparseState : public Counted {
 
   ~SparseState() { registration_->detach(); }
 
-  // By the constructor of a stack of tables, before their memory is allocated: the first rows of each, and the end of the last.
+  // Takes the first rows of each table of a stack, and the end of the last. Called by its constructor, before memory is
+  // allocated.
   void stack(List<IndexType> firsts) { firsts_ = std::move(firsts); }
-  // How batches are padded, where they are, and what was wrong with them.
+  // Returns the state of padded batches, if there are any, and their mistakes.
   PaddedBatches<Space>& padded() { return padded_; }
-  // A step is going to be captured, or a graph to be launched: local, whatever is to be put in the stream ahead of it.
+  // Prepares for the capture of a step, or the launch of a graph: local, the work to put in the stream ahead of it.
   void reserve_launch() {
     if constexpr (Rows::settles_there || Rows::follows) rows_.reserve_launch();
   }
-  // An update of the padded table was made by a graph: it counts, and was like those before.
+  // Ends an update of the padded table made by a graph: it counts, and was like the updates before.
   void replayed() {
     double const more = steps() > 0 ? 1 + 1 / static_cast<double>(steps()) : 1;
     seen.pushed *= more, seen.pulled *= more;
     end_update();
   }
-  // The table's memory, owned: each of this rank's rows as `initial_of(row)` says, by the variable's name and the row's number in
-  // the table.
+  // Allocates the table's own memory: each of this rank's rows as `initial_of(row)` says, by the variable's name and the row's
+  // number in the table.
   template <class InitialOf>
   void allocate(InitialOf&& initial_of) {
     Fingerprint name_hash;
     name_hash.add(std::string_view{name()});
-    bool given = false;  // not of zeros, which slots begin with
+    bool given = false;  // not of zeros: slots begin with those
     rows_.allocate([&](std::int64_t local, T* out) {
       std::int64_t const row = global_row(local);
       Initializer const& initial = initial_of(row);
@@ -114,71 +115,72 @@ class SparseState : public Counted {
     });
     if (given) rows_.adopt();
   }
-  // The table's memory, the user's: local_rows() x width() elements, row-major, which outlive the state. Their values stay.
+  // Takes the user's memory for the table: local_rows() x width() elements, row-major, which outlive the state. Their values
+  // stay.
   void borrow(T* memory) { rows_.borrow(memory); }
 
-  // Operations on memory of the space, in the order of this rank's queue.
+  // Returns the operations on memory of the space, in the order of this rank's queue.
   Ops const& ops() const { return rows_.ops(); }
-  // By what the session and the ranks know the variable.
+  // Returns the registration: the variable as the session and the ranks know it.
   RegistrationPtr const& registration() const { return registration_; }
-  // The name, the same on all ranks.
+  // Returns the name, the same on all ranks.
   std::string const& name() const { return registration_->name; }
-  // Rows of the whole table.
+  // Returns the rows of the whole table.
   std::int64_t rows() const { return placement_.rows(); }
-  // How many tables the rows are of: 1, or those of a stack.
+  // Returns the number of tables: 1, or the tables of a stack.
   std::size_t tables() const { return firsts_.empty() ? 1 : firsts_.size() - 1; }
-  // The first row of a table, or the end of all for `tables()`.
+  // Returns the first row of a table, or the end of all for `tables()`.
   std::int64_t first_row(std::size_t table) const {
     if (firsts_.empty()) return table == 0 ? 0 : rows();
     return static_cast<std::int64_t>(firsts_[table]);
   }
-  // Elements of a row.
+  // Returns the elements of a row.
   std::int64_t width() const { return rows_.width(); }
-  // Rows that this rank holds.
+  // Returns the number of this rank's rows.
   std::int64_t local_rows() const { return rows_.rows(); }
-  // This rank's number among the owners, or -1.
+  // Returns this rank's number among the owners, or -1.
   int owner() const { return owner_; }
-  // Who owns which row, and the key of each; also where every rank has all rows, as plans are made by it.
+  // Returns the placement, the owner and key of each row; also if every rank has all rows, as plans are made by it.
   Placement<IndexType, P> const& placement() const { return placement_; }
-  // The partitioner, with the number of pieces in force.
+  // Returns the partitioner, with the number of pieces in force.
   P const& partitioner() const { return partitioner_; }
-  // Under Auto: the policies that are chosen from.
+  // Returns the policies to choose from under Auto.
   static Slice<Choice const> choices() requires adaptive { return Exchange::choices; }
-  // The number among `choices` of the policy in force, the same on all ranks; 0 without Auto.
+  // Returns the number among `choices` of the policy in force, the same on all ranks; 0 without Auto.
   std::size_t choice() const { return choice_; }
-  // Whether this rank holds its shard only, under the policy in force.
+  // Returns true if this rank holds its shard only, under the policy in force.
   bool shards() const {
     if constexpr (adaptive) return choices()[choice_].sharded;
     else return sharded;
   }
-  // The number in the table of this rank's row `local`.
+  // Returns the number in the table of this rank's row `local`.
   std::int64_t global_row(std::int64_t local) const { return shards() ? placement_.global_row(owner_, local) : local; }
-  // The optimizer's settings, to be changed between steps, alike on all ranks.
+  // Returns the optimizer's settings, to be changed between steps, alike on all ranks.
   O& optimizer() { return rows_.optimizer(); }
-  // The optimizer's settings.
+  // Returns the optimizer's settings.
   O const& optimizer() const { return rows_.optimizer(); }
-  // How gradients of the ranks become one.
+  // Returns the reduction of the ranks' gradients.
   Reduce reduce() const { return reduce_; }
-  // What becomes of indices outside the table.
+  // Returns the answer to indices outside the table.
   BadIds bad_ids() const { return bad_ids_; }
-  // How many indices this rank has dropped so far, and was told of: of a padded table by its `padded`.
+  // Returns the number of indices dropped by this rank so far, and known to it: of a padded table by its `padded`.
   std::uint64_t dropped() const { return dropped_; }
-  // By what makes a plan that leaves indices out: so many more.
+  // Counts so many more dropped indices. Called by makers of plans that leave indices out.
   void count_dropped(std::size_t indices) { dropped_ += indices; }
-  // Whether each row is divided by the number of indices that named it, so that counts travel beside sums.
+  // Returns true if each row is divided by the number of indices that named it, so that counts travel beside sums.
   bool counted() const { return reduce_ == Reduce::mean_by_count; }
-  // How many updates there were so far, the same on all ranks.
+  // Returns the number of updates so far, the same on all ranks.
   std::int64_t steps() const { return rows_.steps(); }
-  // Returns how often rows have changed or moved, the same on all ranks: a fetch that notes it knows whether its rows are still
-  // right. It grows, also where an archive gives back earlier steps.
+  // Returns the number of changes and moves of rows, the same on all ranks: a fetch notes it, and knows by it that its rows are
+  // still right. It grows, also if an archive gives back earlier steps.
   std::int64_t changes() const { return steps() + moves_ + rewritten_; }
-  // Returns how often rows went to other ranks, or their policy changed; it grows likewise.
+  // Returns the number of moves of rows to other ranks, and of changes of their policy; it grows likewise.
   std::int64_t moves() const { return moves_ + undone_; }
-  // The optimizer's slots beside this rank's rows.
+  // Returns the optimizer's slots beside this rank's rows.
   auto const& optimizer_state() const { return rows_.optimizer_state(); }
 
-  // Adds to a hash what the ranks compare before an update: which variable, at which of its steps and moves, with which
-  // settings; and the values of a replica, if they are compared.
+  // Adds to the ranks' comparison before an update: the variable, the number of its step and moves, and the settings; and the
+  // values of a replica, if they are compared.
   void add_update(Fingerprint& hash) const {
     hash.fold(registration_->hash);
     hash.fold(static_cast<std::uint64_t>(steps()));
@@ -186,8 +188,8 @@ class SparseState : public Counted {
     fold_fields(optimizer(), hash);
     if (registration_->compares_after(steps())) registration_->add_replica(hash);
   }
-  // Returns as Registration::replica has it. False where owners hold rows, or a device all; and, but where it `settles`, where
-  // rows are behind, for they are behind on each rank as it has read them.
+  // Returns as Registration::replica has it. False if owners hold rows, or a device all; and, unless it `settles`, if rows are
+  // behind: each rank's are behind by its own reads.
   bool replica(std::uint64_t& sum, bool settles) {
     if constexpr (Space::host_readable) {
       if (shards() || (Rows::settles && !settles)) return false;
@@ -197,33 +199,33 @@ class SparseState : public Counted {
       return false;
     }
   }
-  // One line about the next update, for ranks that differ in something: its number, the optimizer and its settings.
+  // Returns one line about the next update, for ranks that differ in something: its number, the optimizer and its settings.
   std::string update_text() const {
     return joined({"update ", steps() + 1, " by ", optimizer_name<O>(), settings_text(optimizer())});
   }
 
-  // This rank's rows, all up to date. Here and below: the functions of TableRows, with the variable's own way to average. Keys
-  // are those of the placement, or, where every rank has all rows, numbers of rows (`rows_of`).
+  // Returns this rank's rows, all up to date. Here and below: the functions of TableRows, with the variable's own way to
+  // average. Keys are the placement's, or, if every rank has all rows, numbers of rows (`rows_of`).
   RowsView<T> local() {
     rows_.may_be_given();
     return rows_.settled();
   }
-  // Whether steps pass rows by that are to be brought up to date before they are read.
+  // True if steps pass rows by, which are to be brought up to date before they are read.
   static constexpr bool touches = Rows::settles;
-  // Returns how many steps this rank's rows have taken so far that had passed them by, if they are in memory of the host.
+  // Returns the number of passed steps taken by this rank's rows so far, if they are in memory of the host.
   Replays replays() const { return rows_.replays(); }
-  // Brings rows up to date that a pull or an update is about to read.
+  // Brings rows up to date for a pull or an update about to read them.
   template <class Keys>
   void touch(Keys const& keys) {
     rows_.touch(keys);
   }
-  // Writes the rows of `keys`, which were touched, to `out`, packed: what the owner sends to those who pull them.
-  // Of scalar_type, or as they are kept.
+  // Writes the rows of `keys`, which were touched, to `out`, packed: an owner's letter to pullers. Of scalar_type, or as they
+  // are kept.
   template <class E>
   void gather(std::span<IndexType const> keys, E* out) const {
     rows_.gather(keys, out);
   }
-  // Where ranks that share memory read the rows themselves. Valid while no update or move is under way.
+  // Returns the rows for ranks that share memory and read them there. Valid while no update or move is under way.
   auto lent() const { return rows_.lent(); }
   // Divides sums of rows in place: by `ranks` for the mean, or each by the number of indices that named its row. Called once,
   // by the leader of the update.
@@ -232,39 +234,39 @@ class SparseState : public Counted {
       rows_.divide(reduced.rows, most_of(reduced.keys), static_cast<scalar_type>(ranks));
     if (counted()) rows_.divide_each(reduced.rows, {reduced.counts, most_of(reduced.keys)});
   }
-  // By what `apply` may scale sums in place of `average`, to the same bits: 1 / ranks, where that is exact; 0 where it must not.
+  // Returns the scale for `apply` in place of `average`, to the same bits: 1 / ranks, if it is exact; 0 if it must not scale.
   double average_by_scale(int ranks) const {
     if (!Space::host_readable || counted()) return 0;
     if (reduce_ != Reduce::mean || ranks < 2) return 1;
     return (ranks & (ranks - 1)) == 0 ? 1.0 / ranks : 0;
   }
-  // The last that may throw before an update is committed: notes the optimizer's settings.
+  // Notes the optimizer's settings: the last preparation that may throw before an update is committed.
   void reserve_update() { rows_.reserve_update(); }
   // Moves the rows of `keys`, each once, by averaged gradients, packed, times `scale`.
   template <class Keys>
   void apply(Keys const& keys, scalar_type const* gradients, scalar_type scale) noexcept(Space::host_readable) {
     rows_.apply(keys, gradients, scale);
   }
-  // On a device: moves rows by sums that are not there yet, of `addends` by `groups`, averaged on the way. `reduced` has the
+  // Moves rows, on a device, by sums that are not there yet, of `addends` by `groups`, averaged on the way. `reduced` has the
   // counts.
   void apply_runs(ReducedRows<IndexType, scalar_type, Space> const& reduced, RowsView<scalar_type const> addends,
                   Groups<IndexType, Space>& groups, int ranks) {
     rows_.apply_runs(addends, groups, reduce_ == Reduce::mean ? static_cast<scalar_type>(ranks) : scalar_type{1},
                      counted() ? reduced.counts : nullptr);
   }
-  // Moves the rows from number `first` on by gradients of all of them. `counted`: the element behind each says how many indices
-  // named it.
+  // Moves the rows from number `first` on by gradients of all of them. `counted`: the element behind each is the number of
+  // indices that named it.
   void apply_densified(std::int64_t first, RowsView<scalar_type const> gradients, bool counted,
                        scalar_type scale) noexcept(Space::host_readable) {
     rows_.apply_densified(first, gradients, counted, scale);
   }
-  // Called last, once all rows were applied: the step counts.
+  // Ends the update, once all rows were applied: the step counts.
   void end_update() { rows_.end_update(); }
-  // On a rank that owns nothing: so many updates there were.
+  // Sets the number of updates so far, on a rank that owns nothing.
   void catch_up(std::int64_t steps) { rows_.catch_up(steps); }
-  // Prepares for rows that will be given from outside: throws what the optimizer's `at` throws.
+  // Prepares for rows from outside: throws the errors of the optimizer's `at`.
   void reserve_adoption() const { rows_.reserve_adoption(); }
-  // Has slots follow rows that were given from outside, on all ranks. Throws likewise.
+  // Has slots follow rows from outside, on all ranks. Throws likewise.
   void adopt() {
     rows_.adopt();
     ++rewritten_;
@@ -279,32 +281,32 @@ class SparseState : public Counted {
     ++rewritten_;
   }
 
-  // The numbers of the rows that keys of the placement stand for. Valid until the next call.
+  // Returns the numbers of the rows of keys of the placement. Valid until the next call.
   std::span<IndexType const> rows_of(std::span<IndexType const> keys) {
     ids_.resize_with_slack(keys.size());
     for (std::size_t i = 0; i < keys.size(); ++i) ids_[i] = row_of(keys[i]);
     return ids_.span();
   }
 
-  // The numbers of the rows that the keys of groups stand for, on a device, as `touch` and `apply` take them.
+  // The numbers of the rows of the keys of groups, on a device, as `touch` and `apply` take them.
   class RowNumbers {
    public:
-    // By `rows_named`, which has just written them.
+    // Refers to numbers just written by `rows_named`.
     template <class Keys>
     RowNumbers(SparseState& state, Keys const& keys) : state_{&state}, keys_{keys} {}
-    // In the host's memory, where the keys are brought for them.
+    // Returns them in the host's memory; the keys are brought there for it.
     std::span<IndexType const> here() const { return state_->rows_of(keys_here(keys_)); }
-    // In device memory, with room for as many as there may be: the first `count` are some.
+    // Returns them in device memory, with room for the most there may be: the first `count` are numbers.
     std::span<IndexType const> there(Ops const&) const { return {state_->numbers_.data(), most_of(keys_)}; }
-    // How many there are, in device memory.
+    // Returns their count, in device memory.
     std::uint32_t const* count(Ops const& ops) const { return keys_.count(ops); }
 
    private:
     SparseState* state_;
     typename Groups<IndexType, Space>::Keys keys_;
   };
-  // The same of keys of groups, for rows of which every rank has all: in the host's memory a span, on a device RowNumbers, unless
-  // only the host can tell. Valid until the next call.
+  // Returns the numbers of rows of keys of groups likewise, if every rank has all rows: in the host's memory a span, on a
+  // device RowNumbers, unless only the host can tell. Valid until the next call.
   template <class Keys>
   auto rows_named(Keys const& keys) {
     if constexpr (Space::host_readable || !placed_there) {
@@ -317,28 +319,28 @@ class SparseState : public Counted {
     }
   }
 
-  // The first rows of a stack's tables in memory of the space, sent there once.
+  // Returns the first rows of a stack's tables in memory of the space, sent there once.
   std::span<IndexType const> firsts_there() { return firsts_there_.of(ops(), firsts_); }
-  // The first keys of owners in memory of the space, sent there once for each placement.
+  // Returns the first keys of owners in memory of the space, sent there once for each placement.
   std::span<IndexType const> bases_there() { return bases_there_.of(ops(), placement_.bases()); }
 
-  // A plan for a handle or an update, which counts itself among the plan's users and gives it back.
+  // Returns a plan for a handle or an update, which counts itself among the plan's users and gives it back.
   Plan& take_plan() {
     Plan& plan = plans_.take();
     if constexpr (can_pad) padded_.keep(*this, plan);
     return plan;
   }
 
-  // The optimizer's slot of this name beside the rows of `local`, up to date. Throws Error (invalid_argument) for one that is
+  // Returns the optimizer's slot of this name beside the rows of `local`, up to date. Throws Error (invalid_argument) if it is
   // not there or not of S.
   template <class S>
   RowsView<S> slot(std::string_view slot_name) {
     return rows_.template slot<S>(slot_name, name());
   }
 
-  // Shows an archive all that outlives a step (core/archive.hpp). Under Auto one that reads deals the rows first, as its policy
-  // and pieces say. No pull or update may be under way. What was read before an error stays: read the variable again, or give
-  // it up. A session's clock is its own: where a search goes on, set `step_began`.
+  // Shows an archive all state that outlives a step (core/archive.hpp). Under Auto an archive that reads deals the rows first,
+  // by its policy and pieces. No pull or update may be under way. Items read before an error stay: read the variable again, or
+  // give it up. A session's clock is its own: if a search goes on, set `step_began`.
   template <Archive A>
   void visit(A& archive) {
     Items<A> items{archive, name()};
@@ -366,7 +368,7 @@ class SparseState : public Counted {
     visit_policy_state(items, *this);
   }
 
-  // What each row costs and is, in elements and bytes, for the model of `Auto` and for predictions.
+  // Returns the elements and bytes of each row and its costs, for the model of `Auto` and for predictions.
   TableFacts facts() const {
     auto const kept = static_cast<double>(width()) * sizeof(T), bytes = static_cast<double>(width()) * sizeof(scalar_type);
     auto const state = static_cast<double>(Rows::Slots::row_bytes(static_cast<std::size_t>(width())));
@@ -378,7 +380,7 @@ class SparseState : public Counted {
             detail::wire_share_of<PullWire, scalar_type>()};
   }
 
-  // What the session's report says of the variable, with the use of it that this rank, or under Auto all ranks, know.
+  // Returns the variable's entry in the session's report, with its use as known to this rank, or under Auto to all ranks.
   Description description() const {
     TableUse use = chooser.use();
     if (!adaptive && steps() > 0) {
@@ -396,24 +398,23 @@ class SparseState : public Counted {
             use,          !Space::host_readable};
   }
 
-  // Where the rows are going to be: another policy's place for them, or other pieces.
+  // The coming places of the rows: another policy's, or other pieces.
   struct Moved {
-    // The number of the policy that will be in force.
+    // The number of the coming policy.
     std::size_t choice;
-    // With the number of pieces that will be in force.
+    // With the coming number of pieces.
     P partitioner;
-    // The owners of rows by then.
+    // The coming owners of rows.
     Placement<IndexType, P> placement;
-    // Memory for this rank's rows by then, and their slots.
+    // Memory for this rank's coming rows, and their slots.
     typename Rows::Room room;
-    // Which rows go where.
+    // The route of each row.
     MoveRoute<IndexType> route;
-    // What is copied by that route: the rows, and each slot beside them.
+    // The arrays copied by this route: the rows, and each slot beside them.
     List<MovingArray> arrays;
   };
-  // The beginning of a move from or to shards: makes room and a route for it; rows stay where they are, all up to date. Local,
-  // called by Auto on all ranks alike. May throw std::bad_alloc. The table must be the library's own, and no update of it under
-  // way.
+  // Begins a move from or to shards: makes room and a route for it; rows stay in place, all up to date. Local, called by Auto
+  // on all ranks alike. May throw std::bad_alloc. The table must be the library's own, and no update of it under way.
   template <Communicator C>
   Moved begin_move(Topology<C> const& topology, std::size_t choice, P const& partitioner) {
     Placement<IndexType, P> placement{partitioner, rows(), placement_.owners()};
@@ -428,7 +429,7 @@ class SparseState : public Counted {
     });
     return moved;
   }
-  // The end of a move, after every row has arrived in the new room. Plans of earlier pulls stay usable: they name their rows by
+  // Ends a move, after every row has arrived in the new room. Plans of earlier pulls stay usable: they name their rows by
   // number from here on.
   void end_move(Moved&& moved, bool other_placement) {
     if (other_placement) plans_.retire([&](IndexType key) { return row_of(key); });
@@ -439,35 +440,35 @@ class SparseState : public Counted {
     rows_.enter(std::move(moved.room), directory());
     ++moves_;
   }
-  // A change among policies that keep all rows on every rank, for which no row moves.
+  // Changes among policies that keep all rows on every rank; no row moves.
   void change_choice(std::size_t choice) {
     choice_ = choice;
     ++moves_;
   }
 
-  // What the policy keeps of the variable, from step to step; empty for most.
+  // The policy's own state of the variable, from step to step; empty for most.
   [[no_unique_address]] typename detail::memory_of<Exchange, SparseState>::type policy_state;
   // The rows of this step's updates: collected and merged by the ways, empty between steps. Of a densified gradient only `rows` is
   // set: the part of this rank.
   Merging<ReducedRows<IndexType, scalar_type, Space>> merging;
-  // Under Auto: knows how the table is used, and which policy that calls for.
+  // Under Auto: the use of the table, and the choice of a policy by it.
   Chooser chooser;
-  // How this rank has used the table since the last step of the variable.
+  // This rank's use of the table since the last step of the variable.
   Chooser::Seen seen;
-  // The search for a number of pieces; null while none is on.
+  // The search for a number of pieces; null without one.
   Owned<PieceSearch> search;
-  // How many words this table has told in the step at hand, until its last update has read them: a search may end in between.
+  // Words told by this table in the step at hand, until its last update has read them: a search may end in between.
   std::size_t told_words = 0;
-  // When the last step of the variable came to its commit, applied or not, in seconds of the session's clock; for the search.
+  // Time of the commit of the variable's last step, applied or not, in seconds of the session's clock; for the search.
   double step_began = 0;
 
  private:
-  // From keys as `touch` takes them to this rank's rows: under shards the owner's first key is row 0; else keys are rows
-  // already.
+  // Returns the directory from keys as `touch` takes them to this rank's rows: under shards the owner's first key is row 0;
+  // else keys are rows already.
   Directory<IndexType> directory() const {
     return shards() && owner_ >= 0 ? Directory<IndexType>{placement_.base(owner_)} : Directory<IndexType>{};
   }
-  // The rows' memory as another policy or number of pieces has it, with nothing in it yet.
+  // Makes room for the rows as another policy or number of pieces has it, with nothing in it yet.
   void deal(std::size_t choice, P const& partitioner) {
     if (choice == choice_ && partitioner.pieces == partitioner_.pieces) return;
     if (choice >= choices().size())
@@ -476,7 +477,7 @@ class SparseState : public Counted {
     auto room = rows_.room_for(choices()[choice].sharded ? placement.local_rows(owner_) : rows());
     end_move({choice, partitioner, std::move(placement), std::move(room), {}, {}}, true);
   }
-  // Shows what Auto knows of the table, and the search, where one is on.
+  // Shows Auto's knowledge of the table, and the search, if one is on.
   template <class A>
   void visit_choice(Items<A>& items) {
     chooser.visit(items);
@@ -489,7 +490,7 @@ class SparseState : public Counted {
     }
   }
 
-  // The number in the table of the row of a key.
+  // Returns the number in the table of the row of a key.
   IndexType row_of(IndexType key) const { return static_cast<IndexType>(placement_.row(key)); }
 
   RegistrationPtr registration_;
@@ -497,14 +498,14 @@ class SparseState : public Counted {
   Reduce reduce_;
   BadIds bad_ids_;
   std::uint64_t dropped_ = 0;
-  std::size_t choice_ = 0;                   // under Auto: of the policies that are chosen from
+  std::size_t choice_ = 0;                   // under Auto: among the policies to choose from
   std::int64_t moves_ = 0;                   // archives keep it, and give an earlier one back
   std::int64_t rewritten_ = 0, undone_ = 0;  // the rest of `changes` and `moves`, so that they grow
   P partitioner_;
   Placement<IndexType, P> placement_;
   Rows rows_;
   PlanPool<Plan> plans_;
-  // The result of `rows_of`, and of `rows_named` on a device, which is shown where owners begin.
+  // The result of `rows_of`, and of `rows_named` on a device, which is shown the first keys of owners.
   Buffer<IndexType> ids_;
   Buffer<IndexType, Space> numbers_;
   Shown<IndexType, Space> bases_there_, firsts_there_;

@@ -1,4 +1,4 @@
-// The shape and the first values of a table that the library owns. A trainer gives a Table to the constructor of a Sparse
+// The shape and the first values of a table owned by the library. A trainer gives a Table to the constructor of a Sparse
 // variable.
 #pragma once
 
@@ -12,12 +12,12 @@
 
 namespace parallax::inline v0_2 {
 
-// A table's first values: a function of (seed, name of the variable, global row, column) alone, so that they do not depend
-// on how many ranks there are or who owns a row.
+// A table's first values: a function of (seed, name of the variable, global row, column) alone, independent of the number of
+// ranks and of a row's owner.
 struct Initializer {
-  // How values are drawn: all alike, evenly between two bounds, or normally.
+  // Distributions of values: all alike, evenly between two bounds, or normally.
   enum class Distribution : unsigned char { constant, uniform, normal };
-  // Which of them it is, `constant` unless told.
+  // The distribution, `constant` unless told.
   Distribution distribution = Distribution::constant;
   // Bounds, or the mean of a normal distribution.
   double low = 0.0, high = 0.0;  // the upper bound, or the standard deviation
@@ -27,8 +27,8 @@ struct Initializer {
   // Compares all of it.
   friend bool operator==(Initializer const&, Initializer const&) = default;
 
-  // The value of element (row, column) of the table whose name has this hash. Called once for each element, by the rank that
-  // holds it.
+  // Returns the value of element (row, column) of the table whose name has this hash. Called once for each element, by its
+  // holder.
   double value(std::uint64_t name_hash, std::int64_t row, std::int64_t column) const {
     if (distribution == Distribution::constant) return low;
     return drawn(name_hash, row, column);
@@ -36,7 +36,7 @@ struct Initializer {
   // Returns a drawn value.
   double drawn(std::uint64_t name_hash, std::int64_t row, std::int64_t column) const;
 
-  // A number in [0, 1) of the 53 highest bits, for `value`.
+  // Returns a number in [0, 1) of the 53 highest bits, for `value`.
   static double unit(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
 };
 
@@ -57,20 +57,20 @@ inline double Initializer::drawn(std::uint64_t name_hash, std::int64_t row, std:
 }
 PARALLAX_STRICT_ARITHMETIC_END
 
-// All elements alike.
+// Returns an initializer of equal elements.
 inline Initializer constant(double value) { return {Initializer::Distribution::constant, value, value, 0}; }
-// Elements drawn evenly between `low` and `high`, independent of each other.
+// Returns an initializer of elements drawn evenly between `low` and `high`, independent of each other.
 inline Initializer uniform(double low, double high, std::uint64_t seed = 0) {
   return {Initializer::Distribution::uniform, low, high, seed};
 }
-// Elements drawn normally, of mean 0 and this standard deviation, independent of each other.
+// Returns an initializer of elements drawn normally, of mean 0 and this standard deviation, independent of each other.
 inline Initializer normal(double deviation, std::uint64_t seed = 0) {
   return {Initializer::Distribution::normal, 0.0, deviation, seed};
 }
 
 // A table of `rows` rows of `width` elements, row-major, of all ranks together. All ranks give the same.
 struct Table {
-  // How many rows there are, at most as many as the index type has numbers for; 0 is allowed.
+  // Number of rows, at most as many as the index type has numbers; 0 is allowed.
   std::int64_t rows = 0;
   // Elements of a row.
   std::int64_t width = 0;
@@ -78,18 +78,18 @@ struct Table {
   Initializer initial = {};
 };
 
-// A setting of a table on a device, under PsShard: of each rank's rows a batch may name so many, and that many places travel,
-// whatever it names. So the host learns nothing of batches, and waits for nothing; indices are px::on_device, and past all levels
-// of the topology go to the owners. A batch that names more rows of one rank, an index outside the table that is an error, and
-// wrong offsets of bags are found by the device: all ranks leave out the table's update of that batch, which counts as a step, and
-// pulled rows of it mean nothing. It is told, as an Error on all ranks, by the next call on the table that finds it there: at the
-// latest by `finish`, or as a checkpoint begins.
+// A setting of a table on a device, under PsShard: of each rank's rows a batch may name so many, and exactly so many places
+// travel, whatever it names. So the host learns nothing of batches, and waits for nothing; indices are px::on_device, and past
+// all levels of the topology go to the owners. The device finds batches with more rows of one rank, with an index outside the
+// table that is an error, and with wrong offsets of bags: all ranks leave out the table's update of such a batch, which counts
+// as a step, and pulled rows of it mean nothing. It is told, as an Error on all ranks, by the next call on the table that finds
+// it there: at the latest by `finish`, or as a checkpoint begins.
 struct Padded {
   // Rows of one rank, at least 1.
   std::uint32_t capacity = 0;
 };
 
-// Tables that are kept as one, in variable/stack.hpp.
+// Tables kept as one, in variable/stack.hpp.
 class Stack;
 
 }  // namespace parallax

@@ -1,5 +1,5 @@
-// The owner's side of a table: the rows that a rank keeps and the optimizer's state beside them, read and updated by key. Each
-// SparseState has one, and calls all of it.
+// The owner's side of a table: a rank's rows and the optimizer's state beside them, read and updated by key. Each SparseState
+// has one, and calls all of it.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,11 @@
 
 namespace parallax::inline v0_2 {
 
-// `rows` rows of `width` elements in memory of the space, owned or borrowed, and the steps that were taken with them. The
-// directory says which row a key means. A step: reserve_update, then apply (or apply_runs, or apply_densified for all parts),
-// then end_update. Rows that exact semantics move without a gradient are settled, step by step, before they are next read or
-// updated. Rows of a type of 16 bits are widened to be read or moved, and rounded after every step that moves them: everything
-// else is of the wide type. All functions are local. On a device they put work in the queue of `ops`.
+// `rows` rows of `width` elements in memory of the space, owned or borrowed, and the steps taken with them. The directory maps
+// a key to its row. A step: reserve_update, then apply (or apply_runs, or apply_densified for all parts), then end_update. Rows
+// moved by exact semantics without a gradient are settled, step by step, before they are next read or updated. Rows of a type
+// of 16 bits are widened to be read or moved, and rounded after every step that moves them: everything else is of the wide
+// type. All functions are local. On a device they put work in the queue of `ops`.
 template <class T, class Index, Optimizer O, MemorySpace Space>
 class TableRows {
   // Rows that move without a gradient are behind; others never are.
@@ -40,19 +40,19 @@ class TableRows {
   using Launched = typename Passed::Launched;
 
  public:
-  // Of gradients, slots, and rows that were read.
+  // The type of gradients, slots, and rows that were read.
   using Wide = computed_type<T>;
-  // Whether rows are kept in fewer bits than that, and widened here: kernels of a device do so themselves.
+  // True if rows are kept in fewer bits than this, and widened here: kernels of a device do so themselves.
   static constexpr bool is_narrow = is_short_float<T> && Space::host_readable;
   // The operations on rows, of the space.
   using Ops = RowOps<Space>;
   // The optimizer's state beside the rows.
   using Slots = OptimizerState<Wide, O, Space>;
-  // Whether rows are settled at all: those of an optimizer that moves what has no gradient.
+  // True if rows are settled at all: the optimizer moves rows without a gradient.
   static constexpr bool settles = untouched<O> == Untouched::moves;
-  // A flag: slots follow values that are given from outside.
+  // A flag: slots follow values from outside.
   static constexpr bool follows = adopts<O, Wide>;
-  // Whether a device does.
+  // True if a device settles them.
   static constexpr bool settles_there = settles && !Space::host_readable;
 
   // Makes the slots; the rows' memory comes by `allocate` or `borrow`, before anything else. `optimizer` is copied.
@@ -68,12 +68,12 @@ class TableRows {
     zeros_.fill(Wide{});
   }
 
-  // Sets whom to tell of long work: the one that stands there by then, or nobody where it is null.
+  // Sets the listener to long work: the one that stands there by then, or nobody if it is null.
   void tells([[maybe_unused]] LongWork* const& whom) {
     if constexpr (settles && !settles_there) replaying_.tells(whom);
   }
-  // The rows' memory, owned. `fill(row, T* out)` writes the first values of local row `row` to memory of the host, and is
-  // called once for each.
+  // Allocates the rows' own memory. `fill(row, T* out)` writes the first values of local row `row` to memory of the host, and
+  // is called once for each.
   template <class Fill>
   void allocate(Fill const& fill) {
     owned_.resize(elements(rows()));
@@ -90,36 +90,36 @@ class TableRows {
       }
     }
   }
-  // The rows' memory, the user's: rows() x width() elements, row-major, with values in it.
+  // Takes the user's memory for the rows: rows() x width() elements, row-major, with values in it.
   void borrow(T* memory) {
     table_.data = memory;
     given_ = true;
   }
 
-  // The operations that were given.
+  // Returns the given operations.
   Ops const& ops() const { return ops_; }
-  // Which local row a key means.
+  // Returns the directory from keys to local rows.
   Directory<Index> directory() const { return directory_; }
-  // Rows here.
+  // Returns the number of rows here.
   std::int64_t rows() const { return table_.rows; }
-  // Elements of a row.
+  // Returns the elements of a row.
   std::int64_t width() const { return table_.width; }
-  // The settings, to be changed between updates: `reserve_update` notes them.
+  // Returns the settings, to be changed between updates: `reserve_update` notes them.
   O& optimizer() { return optimizer_; }
-  // The settings of the next update.
+  // Returns the settings of the next update.
   O const& optimizer() const { return optimizer_; }
-  // How many updates were ended.
+  // Returns the number of ended updates.
   std::int64_t steps() const { return steps_; }
-  // The rule of the next one; where a device settles rows, with what a graph is told besides. Throws what the optimizer's `at`
-  // throws.
+  // Returns the rule of the next one; if a device settles rows, with a graph's other arguments. Throws the errors of the
+  // optimizer's `at`.
   auto next_rule() const {
     if constexpr (settles_there) return passed_.launched(steps_ + 1, plain_rule());
     else return plain_rule();
   }
-  // The slots beside the rows as they lie, some perhaps of rows that are not settled.
+  // Returns the slots beside the rows as they lie, some perhaps of rows that are not settled.
   Slots const& optimizer_state() const { return slots_; }
 
-  // All rows as of the last update. On a device: as of the work put in its queue so far.
+  // Returns all rows as of the last update. On a device: as of the work put in its queue so far.
   RowsView<T> settled() {
     if constexpr (settles_there) settle_all(steps_, next_there());
     else if constexpr (settles) settle_up_to(steps_);
@@ -133,11 +133,11 @@ class TableRows {
     std::uint64_t const values = detail::checksum(all.data, elements(all.rows) * sizeof(T));
     return steps_ > 0 ? slots_.checksum(values) : values;
   }
-  // All rows as they lie, some perhaps as of an earlier update.
+  // Returns all rows as they lie, some perhaps as of an earlier update.
   RowsView<T const> stored() const { return table_; }
 
-  // Brings the rows of `keys` up to date; keys may repeat. Costs the steps that passed each of them by. Here and below keys are a
-  // span in the host's memory, or, but for `gather` and `rewrite`, the Keys of groups.
+  // Brings the rows of `keys` up to date; keys may repeat. Costs the steps that passed each of them by. Here and below keys are
+  // a span in the host's memory, or, but for `gather` and `rewrite`, the Keys of groups.
   template <class Keys>
   void touch([[maybe_unused]] Keys const& keys) {
     if constexpr (settles_there) {
@@ -148,22 +148,22 @@ class TableRows {
              [&](std::int64_t i) { return directory_(here[static_cast<std::size_t>(i)]); });
     }
   }
-  // Writes the row of keys[i], which was touched, to row i of `out`, packed: widened, or as it is kept. `keys` as operations in the
-  // space find them.
+  // Writes the row of keys[i], which was touched, to row i of `out`, packed: widened, or as it is kept. `keys` as operations in
+  // the space find them.
   template <class E>
   void gather(std::span<Index const> keys, E* out) const {
     if constexpr (std::same_as<E, T>) ops_.gather_rows(RowsView<T const>{table_}, keys, directory_, out);
     else ops_.widen_rows(RowsView<T const>{table_}, keys, directory_, out);
   }
 
-  // What a rank tells those who share memory with it, so that they read rows themselves; of memory of the host.
+  // A rank's rows for ranks that share memory with it and read them themselves; of memory of the host.
   struct SharedRows {
     // Row 0.
     T const* rows;
     // From keys to rows.
     Directory<Index> directory;
   };
-  // For ranks that can read this one's memory; the rows that they read are touched first.
+  // Returns the rows for ranks that can read this one's memory; they are touched before they are read.
   SharedRows lent() const { return {table_.data, directory_}; }
 
   // Calls f(i, row) with the row of keys[i], up to date, for each key once: f may change it.
@@ -178,23 +178,23 @@ class TableRows {
     }
     if (steps_ == 0) given_ = true;
   }
-  // Prepares for rows that will be given from outside. Throws what the optimizer's `at` throws.
+  // Prepares for rows from outside. Throws the errors of the optimizer's `at`.
   void reserve_adoption() const {
     if constexpr (follows)
       if (steps_ > 0) static_cast<void>(plain_rule()), detail::check_settings(optimizer_);
   }
-  // Has slots follow rows that were given from outside: at once or, before the first update, with that. Throws as above. On a
-  // device: in the order of the queue.
+  // Has slots follow rows from outside: at once or, before the first update, with it. Throws as above. On a device: in the
+  // order of the queue.
   void adopt() {
     reserve_adoption();
     given_ = true;
     if (steps_ > 0) begin_update();
   }
-  // Notes that rows are shown to somebody who may write them: before the first update, slots follow whatever they are by then.
+  // Notes that rows are shown to a possible writer: before the first update, slots follow their values by then.
   void may_be_given() {
     if (steps_ == 0) given_ = true;
   }
-  // Prepares an update that is about to be applied: the slots of all rows follow all values given until then.
+  // Prepares an update just before it is applied: the slots of all rows follow all values given until then.
   void begin_update() noexcept(Space::host_readable) {
     if constexpr (follows)
       if (std::exchange(given_, false)) {
@@ -212,20 +212,20 @@ class TableRows {
   // Divides each of these rows, packed, by its own count, in memory of the space.
   void divide_each(Wide* sums, std::span<std::uint32_t const> counts) { ops_.scale_rows_down(sums, width(), counts); }
 
-  // Returns how many steps rows of the host have taken that had passed them by.
+  // Returns the number of passed steps taken by rows of the host.
   Replays replays() const {
     if constexpr (settles && !settles_there) return replaying_.replays();
     else return {};
   }
 
   // Makes the last preparation of an update that may throw. Notes the optimizer's settings if they changed. When many notes
-  // have gathered, old rows are settled, some in each step, and notes are dropped. No bit that is ever read changes by this.
+  // have gathered, old rows are settled, some in each step, and notes are dropped. No bit of any read changes by this.
   void reserve_update() {
-    auto const rule = plain_rule();  // what `at` throws, it throws before the commit
+    auto const rule = plain_rule();  // errors of `at` are thrown before the commit
     detail::check_settings(optimizer_);
     if constexpr (settles) note_settings(rule);
   }
-  // Before a graph is captured that has an update, or launched: likewise, and kernels find all that they want to settle rows by.
+  // Prepares likewise the capture of a graph with an update, or its launch: kernels find all they want to settle rows by.
   void reserve_launch() {
     begin_update();
     if constexpr (settles_there) {
@@ -249,15 +249,15 @@ class TableRows {
     }
     note_settled(keys);
   }
-  // On a device: moves the rows of `groups` by sums that are not there yet, of `addends`, each divided by its count, where there
+  // Moves the rows of `groups`, on a device, by sums that are not there yet, of `addends`, each divided by its count, if there
   // are counts, in memory of the space, else by `divisor`.
   void apply_runs(RowsView<Wide const> addends, Groups<Index, Space>& groups, Wide divisor, std::uint32_t const* counts) {
     begin_update();
     if constexpr (settles_there) settle_there(groups.named(), shown(groups.named()), true);
     slots_.apply_runs(addends, groups.there(ops_), directory_, divisor, counts, table_, rule());
   }
-  // Moves the rows from `first` on by a gradient of all rows. With `counted` the element behind a row says by how many indices
-  // it was named, and rows named by none are left alone by a lazy optimizer.
+  // Moves the rows from `first` on by a gradient of all rows. With `counted` the element behind a row is the number of indices
+  // that named it, and rows named by none are left alone by a lazy optimizer.
   void apply_densified(std::int64_t first, RowsView<Wide const> gradients, bool counted,
                        Wide scale) noexcept(Space::host_readable) {
     begin_update();
@@ -275,37 +275,37 @@ class TableRows {
     if constexpr (settles && !settles_there)
       for (std::int64_t i = 0; i < gradients.rows; ++i) passed_.of(first + i) = steps_ + 1;
   }
-  // The update is over: the next one is another step.
+  // Ends the update: the next one is another step.
   void end_update() {
     change_.updated(optimizer_);
     ++steps_;
   }
-  // Where there are no rows: so many updates there were.
+  // Sets the number of updates so far, if there are no rows.
   void catch_up(std::int64_t steps) {
     if (steps > steps_) change_.updated(optimizer_);
     steps_ = steps;
   }
 
-  // Room for other rows, which a move brings: what TableRows owns, of as many rows as will be here.
+  // Room for a move's other rows: the memory of TableRows, of as many rows as will be here.
   struct Room {
-    // How many that are.
+    // Number of these rows.
     std::int64_t rows;
     // Their elements, without values.
     Buffer<T, Space> table;
     // Their slots.
     Slots optimizer_slots;
-    // For each the step as of which it is, where rows are settled.
+    // The step of each row, if rows are settled.
     Buffer<std::int64_t, Space> settled;
   };
   // Settles all rows, as a move brings them as of the last update, and makes room for `rows` others. May throw std::bad_alloc,
-  // and then nothing that is ever read has changed.
+  // and then no bit of any read has changed.
   Room room_for(std::int64_t rows) {
     settled();
     return {rows, Buffer<T, Space>{elements(rows)},
             Slots{ops_, optimizer_, static_cast<std::size_t>(rows), static_cast<std::size_t>(width())},
             Buffer<std::int64_t, Space>{settles ? static_cast<std::size_t>(rows) : 0}};
   }
-  // Calls f(from, to, bytes of a row) for every array whose rows are to be brought. The table must be owned.
+  // Calls f(from, to, bytes of a row) for every array with rows to be brought. The table must be owned.
   template <class F>
   void each_array(Room& room, F&& f) {
     f(reinterpret_cast<std::byte*>(owned_.data()), reinterpret_cast<std::byte*>(room.table.data()), elements(1) * sizeof(T));
@@ -315,7 +315,7 @@ class TableRows {
     to = there;
     slots_.each_row_array([&](std::byte* memory, std::size_t bytes) { f(memory, *to++, bytes); });
   }
-  // After every row has been brought, to where `directory` finds it.
+  // Enters the rows after all have been brought, to the places known to `directory`.
   void enter(Room&& room, Directory<Index> directory) {
     directory_ = directory;
     owned_ = std::move(room.table);
@@ -324,17 +324,17 @@ class TableRows {
     if constexpr (settles) replaying_.begin_again(), passed_.enter(ops_, std::move(room.settled), steps_);
   }
 
-  // The slot of this name beside all rows, as of the last update.
+  // Returns the slot of this name beside all rows, as of the last update.
   template <class S>
   RowsView<S> slot(std::string_view name, std::string const& variable) {
     settled();
     return slots_.template slot<S>(name, variable);
   }
 
-  // Shows all that outlives a step, rows that are not settled as they are. `extent`: where the rows lie in the table.
+  // Shows all state that outlives a step, rows that are not settled as they are. `extent`: the places of the rows in the table.
   template <class A>
   void visit(Items<A>& items, Extent const& extent) {
-    if constexpr (settles && !A::reads)  // notes may be gone that rows here need, where many rows are old
+    if constexpr (settles && !A::reads)  // notes needed by rows here may be gone, if many rows are old
       if (auto const from = passed_.history().shown_from(); from > passed_.history().oldest()) settle_up_to(from);
     items.number("steps", steps_);
     items.fields("optimizer", optimizer_);
@@ -358,7 +358,7 @@ class TableRows {
                    [&](Wide* values) { slots_.adopt(values, elements(1), static_cast<std::size_t>(row) * elements(1), rule); });
     else slots_.adopt(table_.row(first), elements(count), elements(first), rule);
   }
-  // The rule of the next update as operations take it, which a step that is captured finds elsewhere whenever it is launched.
+  // Returns the rule of the next update as operations take it; a captured step finds it elsewhere at every launch.
   auto rule() const {
     if constexpr (settles_there) {
       auto const* const there = next_there();
@@ -367,12 +367,12 @@ class TableRows {
       return ops_.placed(next_rule(), *this);
     }
   }
-  // Where settles_there: that place, or null.
+  // Returns this place, or null. Only if settles_there.
   Launched const* next_there() const { return ops_.template place<Launched>(*this); }
-  // Elements of so many rows.
+  // Returns the elements of so many rows.
   std::size_t elements(std::int64_t rows) const { return static_cast<std::size_t>(rows) * static_cast<std::size_t>(width()); }
 
-  // Calls f with a row of the wide type in the host's memory, whose values become those of row number `row`.
+  // Calls f with a row of the wide type in the host's memory; its values become the values of row number `row`.
   template <class F>
   void change_row(std::int64_t row, F&& f) {
     if constexpr (is_narrow) {
@@ -391,8 +391,8 @@ class TableRows {
     });
   }
 
-  // Of 16 bits: moves n rows by the rule of the next step. `at(i)`: the row, and its gradient, or null where it is left alone. Some are
-  // widened, then moved and rounded: a processor waits where what was just written narrowly is read in wide vectors.
+  // Moves n rows of 16 bits by the rule of the next step. `at(i)`: the row, and its gradient, or null to leave it alone. Some
+  // are widened, then moved and rounded: a processor waits if words just written narrowly are read in wide vectors.
   template <class At>
   void apply_wide(std::int64_t n, Wide scale, At const& at) noexcept {
     auto const rule = next_rule();
@@ -413,7 +413,7 @@ class TableRows {
   }
   Wide* wide_row(std::int64_t i) { return wide_.data() + i * width(); }
 
-  // Keys as operations in the space find them, until the next call.
+  // Returns keys as operations in the space find them, until the next call.
   template <class Keys>
   std::span<Index const> shown(Keys const& keys) {
     applied_.renew();
@@ -430,15 +430,15 @@ class TableRows {
     }
   }
 
-  // How many of the keys are some, where a device tells; else null.
+  // Returns the number of valid keys, if a device tells; else null.
   template <class Keys>
   std::uint32_t const* count_of([[maybe_unused]] Keys const& keys) {
     if constexpr (requires { keys.count(ops_); }) return keys.count(ops_);
     else return nullptr;
   }
 
-  // Replays the steps that passed rows by, with a gradient of zero: of rows row_at(0) … row_at(n - 1), which may repeat, one row after
-  // the other, all its steps up to `last`.
+  // Replays the steps that passed rows by, with a gradient of zero: of rows row_at(0) … row_at(n - 1), which may repeat, one
+  // row after the other, all its steps up to the last update.
   template <class RowAt>
   void settle([[maybe_unused]] std::int64_t n, [[maybe_unused]] RowAt&& row_at) noexcept(Space::host_readable) {
     if constexpr (settles) replaying_.settle(*this, steps_, n, row_at);
@@ -453,7 +453,7 @@ class TableRows {
   void pass(std::int64_t row, Rule const& rule) noexcept {
     apply_row(row, zeros_.data(), Wide{1}, rule);
   }
-  // Returns whether a row rests in a step by this rule. Called by `replaying_`.
+  // Returns true if a row rests in a step by this rule. Called by `replaying_`.
   template <class Rule>
   bool rests(std::int64_t row, Rule const& rule) noexcept {
     if constexpr (is_narrow) {
@@ -463,20 +463,20 @@ class TableRows {
       return slots_.rests(table_.row(row), row, rule);
     }
   }
-  // The rows of `keys` are as of the update that is under way; on a device `settle_there` has said so.
+  // Notes that the rows of `keys` are as of the update under way; on a device `settle_there` has done so.
   template <class Keys>
   void note_settled([[maybe_unused]] Keys const& keys) noexcept(Space::host_readable) {
     if constexpr (settles && !settles_there)
       for (Index const key : keys_here(keys)) passed_.of(directory_(key)) = steps_ + 1;
   }
 
-  // The device's `settle`, of the rows of keys, which are `there`. With `updates` the update that is under way moves them.
+  // Settles the rows of keys, which are `there`, on a device. With `updates` the update under way moves them.
   template <class Keys>
   void settle_there(Keys const& keys, std::span<Index const> there, bool updates) {
     slots_.settle_rows(there, count_of(keys), directory_, passed_.ages(ops_, 0, steps_, next_there(), updates), table_);
   }
-  // The device's sweep. As nobody but the device knows how old a row is, each counts as one of the oldest. Not in a step that is
-  // captured, for which `reserve_launch` has done it.
+  // Sweeps on a device. As nobody but the device knows the age of a row, each counts as one of the oldest. Not in a captured
+  // step: `reserve_launch` has done it then.
   PARALLAX_COLD void sweep_there() {
     if (next_there()) return;
     std::int64_t const oldest = passed_.history().oldest(), end = replaying_.end(oldest, passed_.goal());
@@ -486,12 +486,12 @@ class TableRows {
     replaying_.begin_again();
     passed_.settled_to(end);
   }
-  // Of some rows, from `first` on, up to step `last`; or, of a step that is captured, up to the one before `next`.
+  // Settles some rows, from `first` on, up to step `last`; or, of a captured step, up to the one before `next`.
   void settle_part(std::int64_t first, std::int64_t count, std::int64_t last, Launched const* next, bool updates) {
     slots_.settle_all_rows(first, passed_.ages(ops_, first, last, next, updates),
                            RowsView<T>{table_.row(first), count, width()});
   }
-  // Of all rows.
+  // Settles all rows.
   void settle_all(std::int64_t last, Launched const* next) {
     settle_part(0, rows(), last, next, false);
     if (!next) passed_.settled_to(last);
@@ -499,19 +499,19 @@ class TableRows {
 
   [[no_unique_address]] Ops ops_;
   Directory<Index> directory_;
-  // The library's own memory; empty where the rows are the user's.
+  // The library's own memory; empty if the rows are the user's.
   Buffer<T, Space> owned_;
   RowsView<T> table_;
   O optimizer_;
   [[no_unique_address]] SettingsChange<O> change_;
-  // True if there are values that the slots do not follow yet.
+  // True if the slots do not follow some values yet.
   bool given_ = false;
-  // Updates that were ended.
+  // Number of ended updates.
   std::int64_t steps_ = 0;
   Slots slots_;
-  // Where rows are settled.
+  // Used if rows are settled.
   [[no_unique_address]] Passed passed_;
-  // The gradient of a row that has none, in memory of the host.
+  // The gradient of a row without one, in memory of the host.
   Buffer<Wide> zeros_;
   // Of 16 bits: the rows at hand.
   static constexpr std::int64_t wide_rows = 8;
@@ -520,7 +520,7 @@ class TableRows {
   Shown<Index, Space> applied_;
   // The friend that settles rows of the host.
   friend Replaying;
-  // On a device: where sweeps go on.
+  // On a device: the place of the next sweep.
   [[no_unique_address]] std::conditional_t<settles_there, Sweep, std::conditional_t<settles, Replaying, NeverReplays>> replaying_;
 };
 

@@ -1,5 +1,5 @@
-// What an option of Variable lacks, in one sentence; and what stands for a variable, or for what one is made from, where an
-// assertion has told the user of a mistake. Included by variable/variable.hpp.
+// Checks of Variable's options, with the lack of one in one sentence; and stand-ins for a variable, or for its arguments, after
+// an assertion has told the user of a mistake. Included by variable/variable.hpp.
 #pragma once
 
 #include <concepts>
@@ -13,10 +13,10 @@
 
 namespace parallax::inline v0_2::detail {
 
-// What a class without an axis looks like.
+// The looks of a class without an axis.
 enum class OptionLook { none, policy, optimizer, partitioner, space };
 
-// What a class that lies on no axis may be meant for.
+// Returns the likely purpose of a class without an axis.
 template <class Option>
 consteval OptionLook option_look() {
   if constexpr (requires { typename Option::template exchange<Dense>; } ||
@@ -63,7 +63,7 @@ struct check_each_option {
 template <class T>
 concept Name = std::same_as<T, std::string> || std::is_array_v<T> || std::is_pointer_v<T>;
 
-// What `{.row = 3, .width = 2}` makes, where a Table was meant: nothing else in braces does.
+// The result of `{.row = 3, .width = 2}` in place of a Table: nothing else in braces makes it.
 struct MisspelledTable {
   struct Nothing {
     Nothing() {}
