@@ -16,10 +16,10 @@ namespace parallax::inline v0_2 {
 struct AllGather {
   // It stands among a variable's options for its policy.
   using axis = policy_axis;
-  // What messages and `describe` call it.
+  // Its name in messages and in `describe`.
   static constexpr std::string_view name = "AllGather";
 
-  // For Sparse below. For Dense an assertion, and what the compiler can go on with.
+  // For Sparse below. For Dense an assertion, and a stand-in for the compiler to go on with.
   template <class Kind>
   struct exchange : AllReduce::exchange<Dense> {
     static_assert(std::same_as<Kind, Sparse>,
@@ -29,7 +29,7 @@ struct AllGather {
 };
 
 // The journey of rows to everybody. On two levels they climb to the slots of their host, are gathered by all ranks of a slot's
-// hop and merged, and what a slot has merged is spread to all ranks of its host. On a flat topology: one gathering. `RowsWay`
+// hop and merged, and a slot's merged rows are spread to all ranks of its host. On a flat topology: one gathering. `RowsWay`
 // calls it, phase by phase; W is the wire of the rows. Of u distinct rows a rank of N, in a flat topology, sends u (N - 1).
 template <class C, class Index, class T, class Space, class W>
 class GatherPush : public RowJourney<Index, T, Space> {
@@ -40,18 +40,18 @@ class GatherPush : public RowJourney<Index, T, Space> {
   // Every rank ends with all rows of the sum.
   static constexpr bool gathers = true;
 
-  // Local, after `begin`: the first leg is the gathering, or, on two levels, the climb to it.
+  // Prepares the first leg, local, after `begin`: the gathering, or, on two levels, the climb to it.
   void prepare() {
     leg_ = flat() ? GatherStage::gather : GatherStage::climb;
     gather_leg_.expected.assign(plan_->hops.front().sources.size(), 0);
   }
-  // On a flat topology every rank hears how many rows it is going to get from each.
+  // Tells every rank, on a flat topology, the number of this rank's rows for it.
   template <class Tell>
   void tell(Tell&& tell) const {
     if (!flat()) return Base::tell(tell);
     for (int const rank : plan_->hops.front().targets) tell(rank, plan_->size());
   }
-  // From each rank that gives to this one, how many rows; on two levels, the runs of hop 0.
+  // Hears the number of rows from each rank that gives to this one; on two levels, the runs of hop 0.
   template <class Told>
   void hear(Told&& told) {
     if (!flat()) return Base::hear(told);
@@ -59,7 +59,7 @@ class GatherPush : public RowJourney<Index, T, Space> {
     for (std::size_t s = 0; s < sources.size(); ++s) gather_leg_.expected[s] = told(sources[s]);
   }
 
-  // Opens the leg that `read` has left as the next one: at most climb, sizes, gathering, sizes, spreading.
+  // Opens the next leg, set by `read`: at most climb, sizes, gathering, sizes, spreading.
   bool next(Mails<C>& mail) {
     if (finished_) return false;
     switch (leg_) {
@@ -74,8 +74,8 @@ class GatherPush : public RowJourney<Index, T, Space> {
     }
     return true;
   }
-  // Rows are summed by key as they are written, up to the gathering. What is spread is a slot's sums, as they are. Rows that go
-  // to many ranks are written once.
+  // Writes rows, summed by key, up to the gathering; and spreads a slot's sums as they are. Rows for many ranks are written
+  // once.
   void write(Mails<C>& mail) {
     switch (leg_) {
       case GatherStage::climb:
@@ -104,7 +104,7 @@ class GatherPush : public RowJourney<Index, T, Space> {
       }
     }
   }
-  // Takes what came in, and says which leg is next. On two levels a slot merges what it has gathered here, to spread it.
+  // Takes the rows that came in, and sets the next leg. On two levels a slot merges its gathered rows here, to spread them.
   void read(Mails<C>& mail) {
     switch (leg_) {
       case GatherStage::climb:
@@ -136,8 +136,8 @@ class GatherPush : public RowJourney<Index, T, Space> {
     }
   }
 
-  // Local, after arrival. On a flat topology rows of all ranks are merged; what was spread is the result, slot after slot. On a
-  // device it is grouped, too, for there keys are those of groups.
+  // Reduces after arrival, local. On a flat topology rows of all ranks are merged; spread rows are the result, slot after slot.
+  // On a device they are grouped, too, for there keys are the keys of groups.
   void reduce() {
     if constexpr (Space::host_readable)
       if (leg_ == GatherStage::spread) return this->keep(gather_leg_.arrived_keys());  // slots ascend, so their keys do
@@ -145,15 +145,16 @@ class GatherPush : public RowJourney<Index, T, Space> {
   }
 
  private:
-  // The leg at hand. Sizes go before what they are of; on a flat topology the agreement has them.
+  // The leg at hand. Sizes go before their rows; on a flat topology the agreement has them.
   enum class GatherStage : unsigned char { climb, gather_sizes, gather, spread_sizes, spread };
 
   bool flat() const { return plan_->hops.size() == 1; }
   bool spreading() const { return leg_ == GatherStage::spread_sizes || leg_ == GatherStage::spread; }
-  std::size_t level() const { return plan_->hops.size() - 1; }  // what climbed so far
-  // How many rows this rank gives in the gathering, or in the spreading.
+  std::size_t level() const { return plan_->hops.size() - 1; }  // the climbed rows so far
+  // Returns the number of this rank's rows for the gathering, or for the spreading.
   std::size_t gives() const { return spreading() ? this->reduced_.keys.size() : plan_->level(level()).size(); }
-  // In the gathering the ranks of the last hop give to each other; in the spreading every slot gives to its host.
+  // Returns the giving ranks: in the gathering the ranks of the last hop give to each other; in the spreading every slot gives
+  // to its host.
   List<int> const& givers() const { return spreading() ? plan_->hops.front().targets : plan_->hops.back().sources; }
   List<int> const& takers() const {
     static List<int> const nobody;
@@ -161,7 +162,7 @@ class GatherPush : public RowJourney<Index, T, Space> {
     return spreading() ? (within.self >= 0 ? within.sources : nobody) : (last.self >= 0 ? last.targets : nobody);
   }
 
-  // Groups what was gathered by key, and sums it, on a device too: what follows needs the rows.
+  // Groups the gathered rows by key, and sums them, on a device too: the spreading needs the rows.
   void merge() {
     auto const keys = gather_leg_.arrived_keys();
     groups_.group(this->ops(), keys.data(), keys.size(), rows_, plan_->sort);
@@ -173,11 +174,11 @@ class GatherPush : public RowJourney<Index, T, Space> {
   KeysLeg<C, RowPlan<Index, Space>> keys_leg_;
   RowsLeg<C, Index, T, Space, W> rows_leg_;
   GatherLeg<C, Index, T, Space, W> gather_leg_;
-  // Of the keys that were gathered.
+  // Groups of the gathered keys.
   Groups<Index, Space> groups_;
 };
 
-// Of tables.
+// The exchange of tables.
 template <>
 struct AllGather::exchange<Sparse> {
   // Every rank has all rows and slots.
@@ -186,10 +187,10 @@ struct AllGather::exchange<Sparse> {
   template <Communicator C, class Update>
   using way = RowsWay<C, Update, GatherPush>;
 
-  // The closed form of the bytes is that of the counters, the means of `use` put in.
+  // Returns the prediction. The closed form of the bytes is the counters' form with the means of `use` put in.
   static Prediction predict(TableFacts const& table, TableUse const& use, RankShape const& shape, Costs const& costs) {
     double const b = table.row_bytes, h = shape.hosts, g = shape.per_host, pair = table.sent_bytes() + table.id_bytes;
-    double const slot = use.by_host / g;  // rows that a slot has merged for its host
+    double const slot = use.by_host / g;  // rows merged by a slot for its host
     Bill bill{costs, shape};
     bill.keys(std::max(use.pushed, use.pulled));
     bill.rows(use.pushed, b);  // occurrences of a row summed

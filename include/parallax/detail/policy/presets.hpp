@@ -1,5 +1,5 @@
-// One word for a whole model: a preset stands where a policy stands and resolves by the variable's kind. Users name it among
-// the options of a Variable, which asks `policy_for` what it means.
+// One word for a whole model: a preset stands in the place of a policy and resolves by the variable's kind. Users name it among
+// the options of a Variable, and it asks `policy_for` for the meaning.
 #pragma once
 
 #include <type_traits>
@@ -10,7 +10,7 @@
 
 namespace parallax::inline v0_2::presets {
 
-// The rule of Parallax (Kim et al., EuroSys 2019): Dense -> AllReduce, Sparse -> PsShard. What a Variable has that names no
+// The rule of Parallax (Kim et al., EuroSys 2019): Dense -> AllReduce, Sparse -> PsShard. The default of a Variable without a
 // policy.
 struct hybrid {
   // It stands among a variable's options for its policy.

@@ -1,5 +1,5 @@
-// One update of one variable: `grad` makes it, and the step hands it to a way of the variable's policy. Also what the gradient
-// becomes on this rank.
+// One update of one variable: `grad` makes it, and the step hands it to a way of the variable's policy. Also the gradient's
+// result on this rank.
 #pragma once
 
 #include <cstddef>
@@ -16,18 +16,18 @@
 
 namespace parallax::inline v0_2 {
 
-// Does not own. The reduced gradient of the part of a dense variable that this rank owns: elements [first, first + size). The
-// user's transform is called with it, and may change it; it is valid during the call.
+// Does not own. The reduced gradient of this rank's own part of a dense variable: elements [first, first + size). The user's
+// transform is called with it, and may change it; it is valid during the call.
 template <class T>
 struct DenseGradient {
-  // The number of the part's first element in the variable. Where ranks sum the whole alike: 0.
+  // The number of the part's first element in the variable. 0 if ranks sum the whole alike.
   std::size_t first = 0;
-  // The part, in memory of the variable's space; empty on a rank that owns nothing of it.
+  // The part, in memory of the variable's space; empty on a rank without one.
   std::span<T> values;
 };
 
-// Does not own. The reduced gradient of rows that this rank owns: ids[i] is the global row of values row i, ascending by
-// owner order, each once. The user's transform is called with it, and may change the values; it is valid during the call.
+// Does not own. The reduced gradient of this rank's own rows: ids[i] is the global row of values row i, ascending by owner
+// order, each once. The user's transform is called with it, and may change the values; it is valid during the call.
 template <class Index, class T>
 struct RowsGradient {
   // The rows' numbers in the table, in the host's memory.
@@ -36,11 +36,11 @@ struct RowsGradient {
   RowsView<T> values;
 };
 
-// Does not own. What a rank ends with: distinct keys ascending, a row for each, and how many indices named it (null unless
+// Does not own. A rank's result: distinct keys ascending, a row for each, and the number of indices that named it (null unless
 // counted), all in memory of the variable's space.
 template <class Index, class T, MemorySpace Space = HostSpace>
 struct ReducedRows {
-  // Of groups, or in the host's memory a span. Empty of a densified gradient, of which `rows` are the owned part of the table.
+  // Of groups, or in the host's memory a span. Empty of a densified gradient: its `rows` are the owned part of the table.
   typename Groups<Index, Space>::Keys keys;
   // [keys x width], row-major and packed; null on a device as long as the sums are put off.
   T* rows = nullptr;
@@ -48,7 +48,7 @@ struct ReducedRows {
   std::uint32_t const* counts = nullptr;
 };
 
-// What a row of a gradient belongs to: an index of the batch, a distinct index of it, or a bag of indices.
+// The unit of a gradient's row: an index of the batch, a distinct index of it, or a bag of indices.
 enum class RowsPer : unsigned char { index, distinct, bag };
 
 // This rank's gradient rows on their way. Of bags, the gradient of index i is its factor · the row of its bag (both the
@@ -57,44 +57,44 @@ template <class T>
 struct OwnRows {
   // The user's rows, or the way's copy of them.
   RowsView<T const> values;
-  // What each of them belongs to.
+  // The unit of each of them.
   RowsPer per = RowsPer::index;
 
-  // Whether rows are summed by index already, in the order of the plan's keys.
+  // Returns true if rows are summed by index already, in the order of the plan's keys.
   bool distinct() const { return per == RowsPer::distinct; }
 };
 
-// For how many things a gradient of a batch may have rows. Ways check the rows that they are given by it.
+// The numbers of rows that a gradient of a batch may have. Ways check given rows by them.
 struct BatchSize {
   // Indices of the batch, with repetitions.
   std::size_t indices,
       // Distinct indices among them.
       distinct,
-      // Bags of indices; 0 where there are none.
+      // Bags of indices; 0 without any.
       bags;
 
-  // How many rows a gradient has that is given so.
+  // Returns the number of rows of a gradient given by `per`.
   std::int64_t rows(RowsPer per) const {
     return static_cast<std::int64_t>(per == RowsPer::distinct ? distinct : per == RowsPer::bag ? bags : indices);
   }
-  // Whether `given` has a row for each. Rows without a width cannot be counted, and none stand for all: `given` then gets its
-  // number of rows here.
+  // Returns true if `given` has a row for each. Rows without a width cannot be counted, and none stand for all: `given` then
+  // gets its number of rows here.
   template <class T>
   bool fits(RowsView<T const>& given, RowsPer per, std::int64_t width) const {
     if (width == 0 && given.rows == 0) given.rows = rows(per);
     return given.rows == rows(per) && given.width == width;
   }
-  // What is wrong with rows that do not fit, as a sentence of an Error's detail. `given` -1: elements that do not divide into
+  // Returns the fault of rows that do not fit, as a sentence of an Error's detail. `given` -1: elements that do not divide into
   // rows.
   std::string misfit(std::int64_t given, std::int64_t given_width, RowsPer per, std::int64_t width) const;
 };
 
-// Stands for the function of an update that the user gave none.
+// Stands for the function of an update without one from the user.
 struct NoTransform {};
 
 namespace detail {
 
-// What stands for an update that an assertion has told the user about, so that the compiler says it once.
+// Stand-in for an update after an assertion has told the user of it, so that the compiler says it once.
 struct Mistaken {
   template <class F>
   Mistaken transform(F const&) const;
@@ -102,8 +102,8 @@ struct Mistaken {
   std::span<float> values() const;
 };
 
-// What `make()` returns, or, with an assertion, a Mistaken where G cannot be called with the gradient. Both kinds of update
-// call it as the user gives them a transform.
+// Returns the result of `make()`, or, with an assertion, a Mistaken if G cannot be called with the gradient. Both kinds of
+// update call it for the user's transform.
 template <class G, class Gradient, class Make>
 auto transformed(Make&& make) {
   static_assert(std::is_invocable_v<G&, Gradient>,
@@ -114,25 +114,25 @@ auto transformed(Make&& make) {
 
 }  // namespace detail
 
-// Does not own. An update of a dense variable: `gradient` has the variable's size, `in_place` is null or its memory, which the
-// step may overwrite. `grad` makes it, and a step or start takes it; the gradient must stay until that has returned.
+// Does not own. An update of a dense variable: `gradient` has the variable's size, `in_place` is null or its memory, for the
+// step to overwrite. `grad` makes it, and a step or start takes it; the gradient must stay until the call has returned.
 template <class S, class F = NoTransform>
 struct DenseUpdate {
-  // What the rank keeps of the variable.
+  // The rank's state of the variable.
   using State = S;
   // The variable's scalar type.
   using T = typename State::scalar_type;
-  // The variable's state, which the variable owns.
+  // The variable's state, owned by the variable.
   State* state;
   // All elements, in memory of the variable's space.
   std::span<T const> gradient;
-  // Null, or the first element of `gradient`, where sums may be formed.
+  // Null, or the first element of `gradient`, for sums to be formed there.
   T* in_place = nullptr;
   // The user's transform.
   [[no_unique_address]] F function = {};
 
-  // f(DenseGradient<T>) may change the reduced gradient of the part that this rank owns, after sum and mean. If it
-  // throws, no rank updates anything. Returns an update with this function instead of the one that it has.
+  // Returns an update with this function instead of its own: f(DenseGradient<T>) may change the reduced gradient of this rank's
+  // part, after sum and mean. If it throws, no rank updates anything.
   template <class G>
   auto transform(G f) const {
     auto const with = [&] { return DenseUpdate<State, G>{state, gradient, in_place, std::move(f)}; };
@@ -141,16 +141,16 @@ struct DenseUpdate {
 };
 
 // Does not own. An update of a sparse variable: rows by the plan of a pull, or by indices (`plan` null). `grad` makes it, and a
-// step or start takes it; what it refers to must stay until that has returned.
+// step or start takes it; its referents must stay until the call has returned.
 template <class S, class Id, class F = NoTransform>
 struct RowUpdate {
-  // What the rank keeps of the table.
+  // The rank's state of the table.
   using State = S;
   // The table's scalar type.
   using T = typename State::scalar_type;
-  // The table's state, which the variable owns. Null by an empty handle, which the step refuses.
+  // The table's state, owned by the variable. Null in an empty handle: the step refuses it.
   State* state;
-  // The plan that the handle of a pull holds.
+  // The plan held by the handle of a pull.
   typename State::Plan* plan;
   // Without a plan: the batch's indices, one for each row of the gradient.
   std::span<Id const> ids;
@@ -161,8 +161,8 @@ struct RowUpdate {
   // The user's transform.
   [[no_unique_address]] F function = {};
 
-  // f(RowsGradient<Index, T>) may change the reduced rows that this rank owns, after sum and mean. If it throws, no rank
-  // updates anything. Returns an update with this function instead of the one that it has.
+  // Returns an update with this function instead of its own: f(RowsGradient<Index, T>) may change the reduced rows of this
+  // rank, after sum and mean. If it throws, no rank updates anything.
   template <class G>
   auto transform(G f) const {
     return detail::transformed<G, RowsGradient<typename State::index_type, T>>(

@@ -1,5 +1,5 @@
-// What a policy's way lacks of what a step asks for, in one sentence: for seats, which name the ways of updates, and `Choose`.
-// All of it is for the compiler: nothing here is called while a program runs.
+// Checks of a policy's way for the demands of a step, with a lack in one sentence: for seats, which name the ways of updates,
+// and `Choose`. All of it is for the compiler: nothing here is called while a program runs.
 #pragma once
 
 #include <concepts>
@@ -12,11 +12,11 @@ namespace parallax::inline v0_2 {
 
 namespace detail {
 
-// What a way may lack, by the name of the phase. `base`: what all ways share, WayBase.
+// Possible lacks of a way, by the name of the phase. `base`: WayBase, shared by all ways.
 enum class WayLack { nothing, base, prepare, gradient, deposit, merge, clipped, result, place_of, apply, next, write, read };
 
-// The first phase that is missing, in the order in which a step calls them; then the legs that are left to WayBase, whose legs
-// send nothing, by a way that is to have its own. Phases are asked for as seats call them.
+// Returns the first missing phase, in a step's order of calls; then the legs left to WayBase, whose legs send nothing, by a way
+// that needs its own. Phases are asked for as seats call them.
 template <class W, class C, class Update>
 consteval WayLack way_lacks() {
   using Ranks = Topology<C>;
@@ -43,12 +43,12 @@ consteval WayLack way_lacks() {
   }
 }
 
-// One of its assertions fails where a step cannot take W. It is instantiated for such ways only, by `way_by`.
+// One of its assertions fails if a step cannot take W. It is instantiated for such ways only, by `way_by`.
 template <class W, class C, class Update>
 struct check_way {
-  // The member at which the only assertion fails.
+  // The member of the only failing assertion.
   static constexpr WayLack lack = way_lacks<W, C, Update>();
-// Asserts that a way does not lack `name`; `text` says what to write.
+// Asserts that a way does not lack `name`; `text` is the member to write.
 #define PARALLAX_WAY_HAS(name, text) \
   static_assert(lack != WayLack::name, "parallax: the way of this update policy lacks " text " (see policy/exchange.hpp)")
   PARALLAX_WAY_HAS(base, "what all ways share: derive it from WayBase<C, Update>");
@@ -60,7 +60,7 @@ struct check_way {
   PARALLAX_WAY_HAS(result, "result()");
   PARALLAX_WAY_HAS(place_of, "place_of(element, of_result)");
   PARALLAX_WAY_HAS(apply, "apply(scale)");
-// The same of a leg that a way over WholeSums has left to WayBase.
+// Asserts likewise that a way over WholeSums has not left a leg to WayBase.
 #define PARALLAX_WAY_HAS_LEG(name) \
   PARALLAX_WAY_HAS(name, "a " #name "(mails) of its own: over WholeSums the legs next, write and read form the sum")
   PARALLAX_WAY_HAS_LEG(next);
@@ -70,8 +70,8 @@ struct check_way {
 #undef PARALLAX_WAY_HAS
 };
 
-// Stands for a way of which an assertion has told what it lacks, so that the compiler says it once. Its phases are declared
-// for the seat's sake, and defined nowhere.
+// Stand-in for a way after an assertion has told its lack, so that the compiler says it once. Its phases are declared for the
+// seat's sake, and defined nowhere.
 template <Communicator C, class Update>
 struct MistakenWay : WayBase<C, Update> {
   using Elements = RowsView<typename Update::T const>;
@@ -87,13 +87,13 @@ struct MistakenWay : WayBase<C, Update> {
 
 }  // namespace detail
 
-// A way as a step needs it: derived from WayBase, with all phases of policy/exchange.hpp that have no default.
+// A way fit for a step: derived from WayBase, with all phases of policy/exchange.hpp that have no default.
 template <class W, class C, class Update>
 concept Way = detail::way_lacks<W, C, Update>() == detail::WayLack::nothing;
 
 namespace detail {
 
-// Its assertion fails where an exchange has no `way` that takes these arguments.
+// Its assertion fails if an exchange has no `way` for these arguments.
 template <class E, class C, class Update>
 struct check_has_way_of {
   static_assert(never<E>, "parallax: the exchange of this update policy lacks `template <Communicator C, class Update> way` "
@@ -110,7 +110,7 @@ template <class E, Communicator C, class Update>
   requires requires { typename E::template way<C, Update>; }
 struct way_by<E, C, Update> {
   using W = typename E::template way<C, Update>;
-  // Whether the step can take it; else an assertion tells why, and a MistakenWay stands for it.
+  // True if the step can take it; else an assertion gives the reason, and a MistakenWay stands for the way.
   static constexpr bool right = is_adaptive<E> || Way<W, C, Update>;
   static_assert(sizeof(std::conditional_t<right, W, check_way<W, C, Update>>) > 0);
   using type = std::conditional_t<right, W, MistakenWay<C, Update>>;

@@ -1,5 +1,5 @@
-// What a step does, as its last act, for tables under Auto: choices are made from what all ranks told, and rows are moved.
-// Seats call it for the variables of their updates.
+// The last act of a step for tables under Auto: choices are made from all ranks' words, and rows are moved. Seats call it for
+// the variables of their updates.
 #pragma once
 
 #include <cstdint>
@@ -19,27 +19,27 @@
 
 namespace parallax::inline v0_2::detail {
 
-// What variables need of the session when a step has ended: the costs, and the means to move rows and to note why. Refers to
-// what the session owns, for the time of one step's last act.
+// The session's means for variables at the end of a step: the costs, and ways to move rows and to note the reason. Refers to
+// the session's members, for the time of one step's last act.
 template <Communicator C>
 struct Adapting {
   // The session's.
   Topology<C> const& topology;
   AutoOptions const& options;
-  // By this session, where the options have none.
+  // Measured by this session, if the options have none.
   Costs &measured, &measured_on_device;
   // The number of the step at hand in its session.
   std::int64_t step;
-  // On which rows move.
+  // The lane of moving rows.
   Lane<C>& lane;
   // Collective. drive(variable, poll): waits, as the session waits, until `poll` is true.
   FunctionRef<void(std::string const&, FunctionRef<bool()>)> drive;
-  // Collective. all(variable, mine): whether `mine` is true on every rank.
+  // Collective. all(variable, mine): true if `mine` is true on every rank.
   FunctionRef<bool(std::string const&, bool)> all;
-  // The session's, to which `note` adds.
+  // The session's, lengthened by `note`.
   std::vector<Decision>& decisions;
 
-  // Collective where they have to be measured. Of tables in the space's memory.
+  // Collective if they have to be measured. Returns the costs of tables in the space's memory.
   template <MemorySpace Space>
   Costs const& costs() {
     Costs const& given = Space::host_readable ? options.costs : options.device_costs;
@@ -48,20 +48,20 @@ struct Adapting {
     if (!own.measured()) own = calibrate<Space>(topology);
     return own;
   }
-  // Local, on every rank alike.
+  // Local, on every rank alike. Notes a decision.
   void note(std::string const& variable, std::string text) { decisions.push_back({step, variable, std::move(text)}); }
 };
 
-// Where the rows of a table are going to be, as a step's last act.
+// The coming places of a table's rows, moved as a step's last act.
 template <class P>
 struct PlannedMove {
-  std::size_t choice;  // number of the policy among those that are chosen from
+  std::size_t choice;  // number of the policy among the policies to choose from
   P partitioner;
   std::string reason;
 };
 
-// Collective, by a choice or by a search, after the commit of a step. Moves the rows, or, where a rank cannot prepare it, for
-// want of memory, leaves them on all ranks; true if they were moved. Where all rows are on every rank before and after, only
+// Collective, by a choice or by a search, after the commit of a step. Moves the rows, or, if a rank cannot prepare it, for want
+// of memory, leaves them on all ranks; returns true if they were moved. If all rows are on every rank before and after, only
 // the policy changes.
 template <Communicator C, class S, class P>
 bool move_rows(S& state, PlannedMove<P> const& plan, Adapting<C>& by) {
@@ -85,24 +85,24 @@ bool move_rows(S& state, PlannedMove<P> const& plan, Adapting<C>& by) {
     state.end_move(std::move(*moved), plan.partitioner.pieces != state.partitioner().pieces);
     moved.reset();
   }
-  // A device's memory is given back when all that the device was given is done, which may be what waits for another rank.
+  // A device gives memory back after all work given to it, perhaps work that waits for another rank.
   if constexpr (!S::space::host_readable) static_cast<void>(by.all(state.name(), true));
   by.note(state.name(), plan.reason);
   return true;
 }
 
-// What the ranks tell each other of a table under Auto at the end of a step, as so many words: its use, and how long the step
-// took while a search is on.
+// Words of the ranks to each other on a table under Auto at the end of a step: its use, and the time of the step while a search
+// is on.
 template <class S>
 struct Adaptation {
-  // How many words `tell` will add. The same on all ranks.
+  // Returns the number of words `tell` will add, the same on all ranks.
   static std::size_t words(S const& state) { return Chooser::words + static_cast<bool>(state.search); }
-  // How many words the last `tell` has added, for each update of the table: `conclude`, which is for the first of them, may end
-  // the search.
+  // Returns the number of words added by the last `tell`, for each update of the table: `conclude`, called for the first of
+  // them, may end the search.
   static std::size_t told(S const& state) { return state.told_words; }
 
-  // Local, before the commit, with which the words travel: also where this rank refuses there, for all ranks then begin the time
-  // of the next step. `now`: seconds of the session's clock.
+  // Tells this rank's words, local, before the commit, with which they travel: also on a rank that refuses there, as all ranks
+  // then begin the time of the next step. `now`: seconds of the session's clock.
   static void tell(S& state, List<double>& words, double now) {
     state.told_words = Adaptation::words(state);
     words.push_back(state.seen.pushed), words.push_back(state.seen.pulled);
@@ -110,8 +110,8 @@ struct Adaptation {
     if (state.search) words.push_back(now - std::exchange(state.step_began, now));
   }
 
-  // Collective, after the commit: once for each variable, by its first update. `words_of(rank)`: what that rank told of this
-  // table. All ranks come to the same conclusion.
+  // Concludes, collective, after the commit: once for each variable, by its first update. `words_of(rank)`: the given rank's
+  // words on the table. All ranks come to the same conclusion.
   template <Communicator C>
   static void conclude(S& state, Adapting<C>& by, FunctionRef<double const*(int)> words_of) {
     choose(state, by, words_of);
@@ -122,20 +122,20 @@ struct Adaptation {
  private:
   using P = std::remove_cvref_t<decltype(std::declval<S&>().partitioner())>;
 
-  // Takes in the step, and goes over to another policy where that is due and worth it. While a search is on the policy stays.
+  // Takes in the step, and goes over to another policy if one is due and worth it. While a search is on the policy stays.
   template <Communicator C>
   static void choose(S& state, Adapting<C>& by, FunctionRef<double const*(int)> words_of) {
     RankShape const shape{by.topology};
     state.chooser.observe(state.choices()[state.choice()], state.facts(), shape, by.topology.size(), words_of);
-    if (state.search || by.topology.serves() || !state.chooser.due(by.options)) return;  // servers keep what they serve
+    if (state.search || by.topology.serves() || !state.chooser.due(by.options)) return;  // servers keep the rows they serve
     AutoOptions options = by.options;
     options.costs = by.template costs<typename S::space>();
     if (auto change = state.chooser.choose(state.choices(), state.choice(), state.facts(), shape, options))
       state.chooser.moved(move_rows(state, PlannedMove<P>{change->to, state.partitioner(), std::move(change->reason)}, by));
   }
 
-  // The search for a number of pieces hears how long the step took on the slowest rank. Once it has tried a number, the table
-  // is dealt by the next one; a search that cannot move the rows is given up.
+  // Tells the search for a number of pieces the step's time on the slowest rank. Once it has tried a number, the table is dealt
+  // by the next one; a search that cannot move the rows is given up.
   template <Communicator C>
   static void go_on(S& state, Adapting<C>& by, FunctionRef<double const*(int)> words_of) {
     double seconds = 0;

@@ -1,5 +1,5 @@
-// How `Auto` chooses among policies: what a step of a table costs under each, by its measured use and a model of the machine.
-// A step calls it as its last act, for each table under Auto (detail/policy/auto/adaptation.hpp).
+// The choice of `Auto` among policies: the cost of a table's step under each, by its measured use and a model of the machine. A
+// step calls it as its last act, for each table under Auto (detail/policy/auto/adaptation.hpp).
 #pragma once
 
 #include <cstddef>
@@ -20,46 +20,46 @@
 
 namespace parallax::inline v0_2 {
 
-// Alike on all ranks, which is checked. The first choice is made after `first_step` steps of a variable, then one in every
-// `interval` steps. A method is left for one that the model calls `margin` times faster (the first time: faster at all), if
-// what that saves in `horizon` steps is more than moving the rows costs. Every rank holds the whole table, with the optimizer's
-// state, only where that is at most `replica_bytes`. `costs`, and `device_costs` of tables on a device, not measured: the
-// session measures them when it first needs them.
+// Settings of Auto, alike on all ranks: this is checked. The first choice is made after `first_step` steps of a variable, then
+// one in every `interval` steps. A method is left for one that is `margin` times faster by the model (the first time: faster at
+// all), if the saving in `horizon` steps exceeds the cost of moving the rows. Every rank holds the whole table, with the
+// optimizer's state, only if it is at most `replica_bytes`. `costs`, and `device_costs` of tables on a device, not measured:
+// the session measures them at their first use.
 struct AutoOptions {
   // Steps of a variable before its first choice.
   int first_step = 2, interval = 20;  // steps from choice to choice; less than 1 is like 1
-  // How many times faster another policy must be.
+  // Least speed of another policy, in times of the present one.
   double margin = 1.1, horizon = 1000;  // steps in which a move must have paid
-  // Bytes of a table, with its slots, that a rank may hold whole.
+  // Bytes of a table, with its slots, for a rank that holds it whole.
   double replica_bytes = 0x1p30;
-  // Of tables in the host's memory.
+  // Costs of tables in the host's memory.
   Costs costs = {}, device_costs = {};  // of tables in a device's
 
-  // Bit for bit.
+  // Compares bit for bit.
   friend bool operator==(AutoOptions const& one, AutoOptions const& other) {
     static_assert(sizeof(AutoOptions) == 2 * sizeof(int) + 3 * sizeof(double) + 2 * sizeof(Costs));  // there is no padding
     return std::memcmp(&one, &other, sizeof one) == 0;
   }
 };
 
-// Why a variable was moved. `step` is the session's. `Session::decisions` shows all of them, which an archive keeps.
+// The reason for a variable's move. `step` is the session's. `Session::decisions` shows all of them; an archive keeps them.
 struct Decision {
-  // How many steps the session had taken, that one included whose last act it was.
+  // Number of the session's steps so far, including the one with this last act.
   std::int64_t step;
   // The variable's name.
   std::string variable, text;  // the reason, as a sentence
 };
 
-// One of the policies among which is chosen, without its type.
+// One of the policies to choose from, without its type.
 struct Choice {
   // The policy's.
   std::string_view name;
-  // Whether a rank holds the rows that it owns only.
-  bool sharded, densified;  // no rank learns which rows others touched
-  // That of the policy's exchange.
+  // True if a rank holds its own rows only.
+  bool sharded, densified;  // no rank learns of the rows that others touched
+  // The prediction of the policy's exchange.
   Prediction (*predict)(TableFacts const&, TableUse const&, RankShape const&, Costs const&);
 };
-// What a policy is for variables of a kind, as one of several to choose from.
+// Returns a policy for variables of a kind as one of several to choose from.
 template <class Policy, class Kind>
 constexpr Choice choice_of() {
   using E = typename Policy::template exchange<Kind>;
@@ -68,7 +68,7 @@ constexpr Choice choice_of() {
 
 namespace detail {
 
-// A number in three digits, for the reasons of decisions.
+// Returns a number in three digits, for the reasons of decisions.
 template <class Text = std::string>
 Text short_text(double value) {
   char text[32];
@@ -78,9 +78,9 @@ Text short_text(double value) {
 
 }  // namespace detail
 
-// Seconds that it takes to move a table's rows, with the optimizer's state, from one policy's place for them to another's. From
+// Returns the seconds for a move of a table's rows, with the optimizer's state, from one policy's place to another's. From
 // shards to every rank: a rank sends its share to all others, and takes in the whole. Among shards it sends and takes in a
-// share. From every rank to shards it copies its own, and sends nothing. Where every rank keeps the whole, no row moves.
+// share. From every rank to shards it copies its own, and sends nothing. If every rank keeps the whole, no row moves.
 inline double moving_seconds(Choice const& from, Choice const& to, TableFacts const& table, RankShape const& shape,
                              Costs const& costs) {
   double const whole = table.rows * table.state_bytes, ranks = shape.ranks();
@@ -90,25 +90,24 @@ inline double moving_seconds(Choice const& from, Choice const& to, TableFacts co
   return sent * std::max(costs.per_byte, costs.host_per_byte) + received * costs.per_stream_byte;
 }
 
-// Keeps the use of a table, as all ranks know it, and says when another policy is worth a move. The state of a sparse variable
-// owns one. All its functions are local. It is told the same on all ranks, and so comes to the same conclusion. `Number` is
-// double.
+// The use of a table, as all ranks know it, and the decision for a move to another policy. The state of a sparse variable owns
+// one. All its functions are local. It is told the same on all ranks, and so comes to the same conclusion. `Number` is double.
 template <class Number = double>
 class BasicChooser {
  public:
-  // What a rank saw of one step. `merged`: rows that it merged for its host; `owned`: rows of the sum that it owns, or, where
-  // every rank has all, all of them. Where rows are densified neither is known: 0.
+  // A rank's view of one step. `merged`: rows merged for its host; `owned`: rows of the sum that it owns, or, if every rank has
+  // all, all of them. Of densified rows neither is known: 0.
   struct Seen {
-    Number pushed = 0,  // distinct rows that it pushed, summed over the updates of the step
-        pulled = 0,     // distinct rows that it pulled, likewise over the pulls
-        merged = 0,     // rows that it merged for its host; 0 where there are no levels
+    Number pushed = 0,  // distinct rows pushed by it, summed over the updates of the step
+        pulled = 0,     // distinct rows pulled by it, likewise over the pulls
+        merged = 0,     // rows merged by it for its host; 0 without levels
         owned = 0;      // rows of the sum
   };
-  // How many numbers a rank tells of it.
+  // Numbers told by a rank of it.
   static constexpr std::size_t words = 4;
 
-  // Once for each step, after its commit. `words_of(rank)`: what that rank saw, `words` numbers in the order of Seen. The same
-  // on all ranks. The means begin as the first step's; a later step weighs a fifth.
+  // Takes in a step, after its commit. `words_of(rank)`: the rank's view, `words` numbers in the order of Seen, the same on all
+  // ranks. The means begin as the first step's; a later step weighs a fifth.
   template <class WordsOf>
   void observe(Choice const& current, TableFacts const& table, RankShape const& shape, int ranks, WordsOf&& words_of) {
     TableUse now;
@@ -122,7 +121,7 @@ class BasicChooser {
     }
     double const expected_by_host = expected_union(table.rows, now.pushed, shape.per_host),
                  expected_by_all = expected_union(table.rows, now.pushed, shape.ranks());
-    if (current.densified) {  // no rank learns which rows others touched: as overlapping as they were
+    if (current.densified) {  // no rank learns of the rows that others touched: as overlapping as they were
       double const least = std::min(now.pushed, table.rows);  // two updates of a step may name a row twice
       now.by_host = std::clamp(expected_by_host * overlap_host_, least, table.rows);
       now.by_all = std::clamp(expected_by_all * overlap_all_, least, table.rows);
@@ -139,10 +138,10 @@ class BasicChooser {
     blend(use_.by_all, now.by_all);
   }
 
-  // Whether the change came about. One that did not, for want of memory, is not proposed again.
+  // Notes the outcome of a change. One that failed for want of memory is not proposed again.
   void moved(bool done) { room_for_replicas_ = room_for_replicas_ && done; }
 
-  // Every number that it decides by, shown to `items` (core/archive.hpp).
+  // Shows `items` every number that it decides by (core/archive.hpp).
   template <class Items>
   void visit(Items& items) {
     items.fields("auto.use", use_, Share::world);
@@ -153,27 +152,27 @@ class BasicChooser {
     items.number("auto.room_for_replicas", room_for_replicas_, Share::world);
   }
 
-  // The means of the steps that it has observed; zeros before the first.
+  // Returns the means of the observed steps; zeros before the first.
   TableUse const& use() const { return use_; }
-  // How many steps it has observed.
+  // Returns the number of observed steps.
   std::int64_t steps() const { return steps_; }
-  // Whether `choose` is to be asked now, after the last step.
+  // Returns true if `choose` is to be asked now, after the last step.
   bool due(AutoOptions const& options) const {
     return steps_ >= options.first_step && (steps_ - options.first_step) % std::max(options.interval, 1) == 0;
   }
 
-  // The number of the policy to go over to, and the reason as a sentence; nothing where `current` stays.
+  // The number of the policy to go over to, and the reason as a sentence; nothing if `current` stays.
   struct Change {
     // Index into the choices.
     std::size_t to;
-    // Names, use, and predicted milliseconds: what a Decision says.
+    // Names, use, and predicted milliseconds: the text of a Decision.
     std::string reason;
   };
   // Asks all policies. Every call but the first goes by the margin. `current`: the index of the policy in force. The `costs` of
-  // the options are measured, and of the space that the table is in.
+  // the options are measured, and of the table's space.
   std::optional<Change> choose(Slice<Choice const> choices, std::size_t current, TableFacts const& table,
                                RankShape const& shape, AutoOptions const& options) {
-    if (shape.ranks() == 1) return std::nullopt;  // it has all rows where they are
+    if (shape.ranks() == 1) return std::nullopt;  // it has all rows in place
     seconds_.assign(choices.size(), 0.0);
     for (std::size_t i = 0; i < choices.size(); ++i)
       seconds_[i] = choices[i].predict(table, use_, shape, options.costs).seconds;
@@ -191,12 +190,12 @@ class BasicChooser {
   }
 
  private:
-  // Distinct rows named by k draws of n different rows of a table, if they were independent. Rows seen over rows expected are
-  // the overlap.
+  // Returns the number of distinct rows named by k draws of n different rows of a table, if they were independent. Rows seen
+  // over rows expected are the overlap.
   static double expected_union(double rows, double n, double k) {
     return rows > 0 ? rows * (1 - detail::pow(1 - std::min(n / rows, 1.0), k)) : 0;
   }
-  // What a Change says, of the seconds that `choose` has just had.
+  // Returns the text of a Change, by the seconds of the last `choose`.
   template <class Text = std::string>
   Text reason(Slice<Choice const> choices, std::size_t from, std::size_t to, double moving, TableFacts const& table,
               RankShape const& shape) const {
@@ -212,13 +211,13 @@ class BasicChooser {
   // Means, as all ranks know them.
   TableUse use_;
   std::int64_t steps_ = 0;
-  // Rows seen over rows expected, of a host and of all ranks, as of the last step in which they were known.
+  // Rows seen over rows expected, of a host and of all ranks, as of the last step with known ones.
   double overlap_host_ = 1, overlap_all_ = 1;
-  // Whether `choose` was asked before; and whether no move has failed for want of memory.
+  // True if `choose` was asked before; and true if no move has failed for want of memory.
   bool chosen_ = false, room_for_replicas_ = true;
   List<double> seconds_;  // scratch: of a step, by choice
 };
-// The chooser that a sparse variable has.
+// The chooser of a sparse variable.
 using Chooser = BasicChooser<>;
 
 }  // namespace parallax

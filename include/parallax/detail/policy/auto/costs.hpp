@@ -1,5 +1,5 @@
-// What moving and touching bytes costs on the machine and communicator in use: measured once, used to choose policies. Users
-// call `calibrate`, or the session does when a table under Auto first needs it.
+// Costs of moving and touching bytes on the machine and communicator in use: measured once, used to choose policies. Users call
+// `calibrate`, or the session does for the first need of a table under Auto.
 #pragma once
 
 #include <locale.h>
@@ -23,7 +23,7 @@ namespace parallax::inline v0_2 {
 
 namespace detail {
 
-// Median seconds of a call of `work`, over `rounds` rounds, of which each is the mean of `repeats` calls. By the communicator's
+// Returns the median seconds of a call of `work`, over `rounds` rounds, each the mean of `repeats` calls. By the communicator's
 // clock, if it has one of its own.
 template <Communicator C, class Work>
 double median_seconds(C const& comm, int rounds, int repeats, Work&& work) {
@@ -36,7 +36,7 @@ double median_seconds(C const& comm, int rounds, int repeats, Work&& work) {
   return median(times.data(), times.size());
 }
 
-// Until a device has done what it was given.
+// Waits until a device has done all its work.
 template <class Space, class Ops>
 void wait_for([[maybe_unused]] Ops const& ops) {
   if constexpr (!Space::host_readable) ops.wait();
@@ -55,7 +55,8 @@ class Probe {
     ops_.clear(in_.data(), in_.size());
   }
 
-  // Collective. Waits as long as the communicator's deadline says; throws Error (timeout), and aborts the communicator.
+  // Collective. Exchanges. Waits as long as the communicator's deadline says; throws Error (timeout), and aborts the
+  // communicator.
   void exchange() {
     Topology<C> const& topology = lane_.topology();
     lane_.clear();
@@ -83,16 +84,16 @@ class Probe {
   Buffer<std::byte, Space> out_, in_;
 };
 
-// Seconds of a round over one hop, and of a byte that a rank sends in it; zeros where this rank has no other to send to.
+// Seconds of a round over one hop, and of a byte sent in it by a rank; zeros if this rank has no other to send to.
 struct HopCosts {
   double round = 0, per_byte = 0;
 };
 
-// Collective, also on ranks that take no part in the hop. A round has 8 bytes for each peer. What one of 1 MB in all takes
-// longer is divided by its bytes.
+// Collective, also on ranks without part in the hop. Measures a hop. A round has 8 bytes for each peer. The extra time of a
+// round of 1 MB in all is divided by its bytes.
 template <MemorySpace Space, Communicator C>
 HopCosts measure_hop(Topology<C> const& topology, Hop const& hop) {
-  constexpr std::size_t large = std::size_t{1} << 20;  // bytes that a rank sends
+  constexpr std::size_t large = std::size_t{1} << 20;  // bytes sent by a rank
   std::size_t const peers = std::max<std::size_t>(hop.targets.size(), 2) - 1, each = large / peers;
   Probe<C, Space> small{topology, hop, 8}, big{topology, hop, each};
   small.exchange();
@@ -108,8 +109,9 @@ struct WorkCosts {
   double per_key, per_row, per_row_byte, per_stream_byte;
 };
 
-// On 32 MB, so that rows come from memory as they do in training. Ids are grouped by the host; a device is given its work many
-// times before it is waited for. Local. Rows of 128 and of 4 elements tell what a row and what a byte of it takes.
+// Measures local work on 32 MB, so that rows come from memory as they do in training. Ids are grouped by the host; a device is
+// given its work many times before it is waited for. Local. Rows of 128 and of 4 elements tell the cost of a row and of a byte
+// of it.
 template <MemorySpace Space, class T = float, class Index = std::int64_t, Communicator C>
 WorkCosts measure_work(C& comm) {
   constexpr std::size_t elements = std::size_t{1} << 23, n = std::size_t{1} << 12, wide = 128, narrow = 4;
@@ -154,7 +156,7 @@ WorkCosts measure_work(C& comm) {
           streaming / static_cast<double>(half * sizeof(T))};
 }
 
-// The numbers of which `Costs` consist, in the order of its members: to be sent, and to be written as text.
+// The numbers of `Costs`, in the order of its members: to be sent, and to be written as text.
 struct CostNumbers {
   static constexpr std::size_t count = sizeof(Costs) / sizeof(double);
   double values[count] = {};
@@ -170,11 +172,11 @@ struct CostNumbers {
   }
 };
 
-// Takes a number, as `number_text` writes those that are not negative, from the beginning of a text. Returns whether there is one. Not by
-// std::from_chars, which libc++ has for whole numbers alone, nor by the locale that the program has set.
+// Takes a number in the form of `number_text`, not negative, from the beginning of a text. Returns true if there is one. Not by
+// std::from_chars, which libc++ has for whole numbers alone, nor by the program's own locale.
 bool take_number(std::string_view& text, double& number);
 
-// Collective. Each number becomes the largest that a rank brings, so that the ranks go by the slowest of them.
+// Collective. Raises each number to the largest of all ranks, so that the ranks go by the slowest of them.
 template <Communicator C>
 void agree_on_largest(Topology<C> const& topology, CostNumbers& numbers) {
   for (CostNumbers const& other : allgather(topology.world(), numbers))
@@ -183,9 +185,9 @@ void agree_on_largest(Topology<C> const& topology, CostNumbers& numbers) {
 
 }  // namespace detail
 
-// Collective, over a topology's communicator; takes a fraction of a second and returns the same on all ranks: the slowest
-// rank's medians. Uses the channel of the free collectives. `Space`: of the tables that the costs are of, which the
-// communicator carries. Errors: timeout; of a device, device and out_of_memory.
+// Measures costs. Collective, over a topology's communicator; takes a fraction of a second and returns the same on all ranks:
+// the slowest rank's medians. Uses the channel of the free collectives. `Space`: the space of the measured tables, carried by
+// the communicator. Errors: timeout; of a device, device and out_of_memory.
 template <MemorySpace Space = HostSpace, Communicator C>
 Costs calibrate(Topology<C> const& topology) {
   auto const& hops = topology.hops();
@@ -197,25 +199,25 @@ Costs calibrate(Topology<C> const& topology) {
   detail::agree_on_largest(topology, numbers);
   return numbers.costs();
 }
-// The same over a flat topology of the communicator.
+// Measures likewise over a flat topology of the communicator.
 template <MemorySpace Space = HostSpace, Communicator C>
 Costs calibrate(C& world) {
   return calibrate<Space>(Topology<C>{world});
 }
 
-// Local. Costs as a line of text, each number exact: `parallax costs 1`, and the numbers in the order of the members.
+// Local. Returns costs as a line of text, each number exact: `parallax costs 1`, and the numbers in the order of the members.
 template <class Text = std::string>
 Text to_text(Costs const& costs) {
   Text text = "parallax costs 1";
   for (double const value : detail::CostNumbers{costs}.values) (text += ' ') += number_text(value);
   return text + '\n';
 }
-// Local. Costs from such a line, bit for bit. What is no such line is all zero: not measured.
+// Local. Returns costs from such a line, bit for bit. Of any other text all are zero: not measured.
 Costs costs_from_text(std::string_view text);
 
-// Collective. What rank 0 finds in the file `path`; where it finds nothing that it can use, what is measured now, which rank 0
-// writes there. Whether the file belongs to this machine, number of ranks and memory space is the caller's affair. A file that
-// cannot be written is no error. Errors: those of the measurement.
+// Collective. Returns the costs found by rank 0 in the file `path`; if it finds none to use, costs measured now and written
+// there by rank 0. The caller answers for a file of this machine, number of ranks and memory space. A failure to write the file
+// is no error. Errors: the measurement's.
 template <MemorySpace Space = HostSpace, Communicator C>
 Costs calibrate(Topology<C> const& topology, std::string const& path) {
   Costs costs;

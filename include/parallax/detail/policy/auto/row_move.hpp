@@ -12,21 +12,21 @@
 
 namespace parallax::inline v0_2 {
 
-// Which of its rows a rank sends to each rank, and which rows come from each: both sides list them in the order in which the
-// receiver keeps them, so that they need no names.
+// A rank's rows for each rank, and its rows from each: both sides list them in the receiver's order, so that they need no
+// names.
 template <class Index>
 struct MoveRoute {
   // Old local rows, by receiver. Without `out_begin` each rank is sent all of them.
   List<Index> out, in;  // new local rows, by sender
   // ranks + 1 begins in `out`, or none.
   List<std::size_t> out_begin, in_begin;  // ranks + 1 begins in `in`
-  // No list of any rank is longer; alike on all ranks. 0 where nothing is sent.
+  // Upper bound of every rank's lists; alike on all ranks. 0 if nothing is sent.
   std::size_t longest = 0;
 };
 
 namespace detail {
 
-// Rows of the owner that has most. O(owners), and the same on all ranks.
+// Returns the rows of the owner with the most. O(owners), and the same on all ranks.
 template <class Index, class P>
 std::size_t largest_shard(Placement<Index, P> const& placement) {
   std::int64_t largest = 0;
@@ -44,8 +44,8 @@ void for_each_rank(Topology<C> const& topology, F&& f) {
 
 }  // namespace detail
 
-// From shards to shards of another placement. Local, O(rows of this rank · log). Each row that this rank has is in `out` once,
-// and each that it is going to have is in `in` once.
+// Returns the route from shards to shards of another placement. Local, O(rows of this rank · log). Each of this rank's old rows
+// is in `out` once, and each of its new rows is in `in` once.
 template <Communicator C, class Index, class P>
 MoveRoute<Index> route_between(Topology<C> const& topology, Placement<Index, P> const& from, Placement<Index, P> const& to) {
   MoveRoute<Index> route;
@@ -85,7 +85,7 @@ MoveRoute<Index> route_between(Topology<C> const& topology, Placement<Index, P> 
   return route;
 }
 
-// From shards to the whole table on every rank. Local, O(rows of the table).
+// Returns the route from shards to the whole table on every rank. Local, O(rows of the table).
 template <Communicator C, class Index, class P>
 MoveRoute<Index> route_to_all(Topology<C> const& topology, Placement<Index, P> const& from) {
   MoveRoute<Index> route;
@@ -101,7 +101,7 @@ MoveRoute<Index> route_to_all(Topology<C> const& topology, Placement<Index, P> c
   return route;  // without out_begin: every rank is sent all of `out`
 }
 
-// From the whole table on every rank to shards: nothing is sent. Local, O(rows that this rank is going to own).
+// Returns the route from the whole table on every rank to shards: nothing is sent. Local, O(this rank's new rows).
 template <Communicator C, class Index, class P>
 MoveRoute<Index> route_to_own(Topology<C> const& topology, Placement<Index, P> const& to) {
   MoveRoute<Index> route;
@@ -117,17 +117,17 @@ MoveRoute<Index> route_to_own(Topology<C> const& topology, Placement<Index, P> c
   return route;
 }
 
-// An array whose rows move: `row_bytes` of each. In the table's memory space.
+// An array of moving rows: `row_bytes` of each. In the table's memory space.
 struct MovingArray {
   // Row `out[i]` of the route lies at `from + out[i] * row_bytes`. Does not own.
   std::byte const* from;
   // Row `in[i]` is put at `to + in[i] * row_bytes`; other memory than `from`.
   std::byte* to;
-  // Of one row, without gaps.
+  // Bytes of one row, without gaps.
   std::size_t row_bytes;
 };
 
-// The exchange, as an operation that progresses when polled: rounds in which a rank sends and takes in at most 16 MB of one
+// The exchange, as an operation that progresses when polled: in each round a rank sends and takes in at most 16 MB of one
 // array, or one row for each rank. Owns its scratch. Rows that stay with this rank are copied, and not sent.
 template <Communicator C, class Index, MemorySpace Space = HostSpace>
 class RowMove {
@@ -138,7 +138,7 @@ class RowMove {
   RowMove(Ops const& ops, MoveRoute<Index> const& route, List<MovingArray> arrays)
       : ops_{ops}, route_{&route}, arrays_{std::move(arrays)} {}
 
-  // Collective in the order of the lane. True once every row is where it belongs, on a device in the order of its queue.
+  // Collective in the order of the lane. Returns true once every row is in its place, on a device in the order of its queue.
   bool poll(Lane<C>& lane) {
     std::size_t const longest = lane.topology().size() > 1 ? route_->longest : 0;
     while (array_ < arrays_.size()) {
@@ -164,33 +164,33 @@ class RowMove {
     std::size_t begin, end;
   };
 
-  // The array that is moving.
+  // Returns the moving array.
   MovingArray const& array() const { return arrays_[array_]; }
-  // Whether every rank is sent the same rows.
+  // Returns true if every rank is sent the same rows.
   bool to_all() const { return route_->out_begin.empty(); }
-  // Rows of a list in one round, at least one. The same on all ranks, which so take as many rounds.
+  // Returns the rows of a list in one round, at least one; alike on all ranks, and so the number of rounds.
   std::size_t round_rows(Topology<C> const& topology) const {
     constexpr std::size_t bytes = std::size_t{16} << 20;
     return std::max<std::size_t>(
         bytes / std::max<std::size_t>(array().row_bytes, 1) / static_cast<std::size_t>(topology.size()), 1);
   }
-  // What goes to that rank in all rounds.
+  // Returns the rows for the given rank in all rounds.
   Rows all_out(int rank) const {
     auto const r = static_cast<std::size_t>(rank);
     return to_all() ? Rows{0, route_->out.size()} : Rows{route_->out_begin[r], route_->out_begin[r + 1]};
   }
-  // What comes from that rank in all rounds.
+  // Returns the rows from the given rank in all rounds.
   Rows all_in(int rank) const {
     auto const r = static_cast<std::size_t>(rank);
     return {route_->in_begin[r], route_->in_begin[r + 1]};
   }
-  // The part of a list that travels in this round; empty where the list has ended.
+  // Returns the part of a list for this round; empty after the end of the list.
   Rows of_round(Rows rows, std::size_t length) const {
     std::size_t const begin = std::min(rows.end, rows.begin + round_ * length);
     return {begin, std::min(rows.end, begin + length)};
   }
 
-  // Rows that stay with this rank, once for each array.
+  // Copies rows that stay with this rank, once for each array.
   void move_own(int rank) {
     Rows const out = all_out(rank), in = all_in(rank);
     auto copies = ops_.copies();
@@ -199,7 +199,7 @@ class RowMove {
     copies.start();
   }
 
-  // Packs what goes out in this round, and begins its transfer. What goes to all is packed once.
+  // Packs the outgoing rows of this round, and begins their transfer. Rows for all ranks are packed once.
   void post(Lane<C>& lane) {
     Topology<C> const& topology = lane.topology();
     std::size_t const length = round_rows(topology), bytes = array().row_bytes;
@@ -230,7 +230,7 @@ class RowMove {
     lane.template post<Space>(sent_.data(), received_.data());
   }
 
-  // Puts what came in this round where it belongs. The senders' rows lie rank after rank.
+  // Puts this round's arrivals in their places. The senders' rows lie rank after rank.
   void unpack(Topology<C> const& topology) {
     std::byte const* at = received_.data();
     auto copies = ops_.copies();
@@ -243,7 +243,7 @@ class RowMove {
     copies.start();
   }
 
-  // Where a row of this number begins, in bytes.
+  // Returns the begin of a row of this number, in bytes.
   std::size_t row(Index number) const { return static_cast<std::size_t>(number) * array().row_bytes; }
 
   [[no_unique_address]] Ops ops_;
@@ -251,7 +251,7 @@ class RowMove {
   List<MovingArray> arrays_;
   // The array at hand, and its round.
   std::size_t array_ = 0, round_ = 0;
-  // Packed, as the transfer at hand has them.
+  // Packed, for the transfer at hand.
   Buffer<std::byte, Space> sent_, received_;
 };
 

@@ -1,5 +1,5 @@
-// What a step has once for all its updates, by memory space: the buckets of dense gradients, sums that optimizers measure, and
-// what is sought in gradients. A flight owns one of each, and the ways find in them what is theirs by their types.
+// A step's shared objects for all its updates, by memory space: the buckets of dense gradients, sums measured by optimizers,
+// and findings in gradients. A flight owns one of each, and the ways find their own in them by type.
 #pragma once
 
 #include <concepts>
@@ -17,49 +17,49 @@
 
 namespace parallax::inline v0_2 {
 
-// Something that a step has for each memory space in which its updates may be: Of<C, Space>, whose parameters are a
-// Communicator and a MemorySpace. This one is for communicators that carry the host's memory only.
+// An object of a step for each memory space of its updates: Of<C, Space>, whose parameters are a Communicator and a
+// MemorySpace. This one is for communicators that carry the host's memory only.
 template <Communicator C, template <class, class> class Of>
 struct BySpace {
-  // The host's, whatever space is asked for: there is no other.
+  // Returns the host's, for any space: there is no other.
   template <MemorySpace>
   Of<C, HostSpace>& of() {
     return host;
   }
-  // f(host): called by a flight, which starts and awaits its findings in every space.
+  // Calls f(host). Called by a flight, to start and await its findings in every space.
   template <class F>
   void each(F&& f) {
     f(host);
   }
 
-  // What updates in the host's memory share.
+  // Shared by updates in the host's memory.
   Of<C, HostSpace> host;
 };
-// The same, for communicators that carry memory of a device as well.
+// Likewise for communicators that carry memory of a device as well.
 template <CarriesDevice C, template <class, class> class Of>
 struct BySpace<C, Of> {
-  // That of the space where an update's variable lies.
+  // Returns the object of the space of an update's variable.
   template <MemorySpace Space>
   auto& of() {
     if constexpr (std::same_as<Space, HostSpace>) return host;
     else return device;
   }
-  // f(host), then f(device), even where a step has no update there.
+  // Calls f(host), then f(device), even if a step has no update there.
   template <class F>
   void each(F&& f) {
     f(host);
     f(device);
   }
 
-  // What updates in the host's memory share.
+  // Shared by updates in the host's memory.
   Of<C, HostSpace> host;
-  // What updates in the device's memory share.
+  // Shared by updates in the device's memory.
   Of<C, typename C::device_space> device;
 };
 
 namespace detail {
 
-// Whether gradients of T can travel as the wire has them; where not, an assertion says why.
+// Returns true if gradients of T can travel by the wire; if not, an assertion gives the reason.
 template <class T, class Space, class W>
 consteval bool check_dense_wire() {
   constexpr bool of_scalar = Wire<W, T>, in_reach = !encodes<W> || Space::host_readable;
@@ -74,41 +74,42 @@ consteval bool check_dense_wire() {
 
 }  // namespace detail
 
-// The wire of dense gradients of T under an exchange. Where it cannot encode them an assertion says why, and IdentityWire
+// The wire of dense gradients of T under an exchange. If it cannot encode them an assertion gives the reason, and IdentityWire
 // stands in.
 template <class T, class Space, class E>
 using dense_wire_of = std::conditional_t<detail::check_dense_wire<T, Space, wire_of<E>>(), wire_of<E>, IdentityWire>;
 
-// What a step calls of a bucket, whatever its scalar, its memory and its wire. The phases are those of DenseBucket. `Buckets`
-// owns them.
+// A step's view of a bucket of any scalar, memory and wire. The phases are those of DenseBucket. `Buckets` owns them.
 template <Communicator C>
 class Bucket {
  public:
-  // `its_type` is that of the BucketOf, by which it is found again; `is_sharded` is `sharded`.
+  // Takes the BucketOf's type, by which it is found again; `is_sharded` is `sharded`.
   Bucket(TypeTag its_type, bool is_sharded) : type{its_type}, sharded{is_sharded} {}
   virtual ~Bucket() = default;
 
-  // Local. Called before the updates of a flight are prepared, and where a flight turns out to have none because all ranks have
-  // joined.
+  // Local. Clears the bucket, before the updates of a flight are prepared, and if a flight turns out to have none because all
+  // ranks have joined.
   virtual void clear() = 0;
-  // Whether no update at hand has entered it; then it takes part in no exchange.
+  // Returns true if no update at hand has entered it; then it takes part in no exchange.
   virtual bool empty() const = 0;
-  // Local, allocates and may throw. Called when the flight's updates have all entered, before the agreement.
+  // Local, allocates and may throw. Closes the bucket after all of the flight's updates have entered, before the agreement.
   virtual void close(Topology<C> const&, FusionOptions const&, Spread) = 0;
-  // Collective in the order of the lane. Polled after the agreement: every owner gets the sums of its parts.
+  // Collective in the order of the lane. Reduces, polled after the agreement: every owner gets the sums of its parts.
   virtual bool reduce(Lane<C>&) = 0;
-  // Collective likewise, of sums of replicated variables. Polled right after `reduce`, if nobody has to see them before they
-  // spread.
+  // Collective likewise, of sums of replicated variables. Gathers them, polled right after `reduce`, if nobody has to see them
+  // before they spread.
   virtual bool gather_sums(Lane<C>&) = 0;
-  // Collective likewise, of replicated variables. Polled after the commit: all ranks get the sums, unless they have them.
+  // Collective likewise, of replicated variables. Gathers gradients, polled after the commit: all ranks get the sums, unless
+  // they have them.
   virtual bool gather_gradients(Lane<C>&) = 0;
-  // Collective likewise, of sharded variables. Polled after owners have applied their sums: all ranks get the parameters.
+  // Collective likewise, of sharded variables. Gathers parameters, polled after owners have applied their sums: all ranks get
+  // them.
   virtual bool gather_parameters(Lane<C>&) = 0;
-  // Local. Called as the flight closes, applied or refused: whatever was in progress is given up.
+  // Local. Gives up whatever was in progress. Called as the flight closes, applied or refused.
   virtual void drop() = 0;
 
   TypeTag const type;  // of the bucket itself
-  bool const sharded;  // what is gathered are parameters, else gradients
+  bool const sharded;  // parameters are gathered, else gradients
   bool taken = false;  // by an update of the step at hand
 };
 
@@ -117,46 +118,47 @@ class Bucket {
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
 class BucketOf final : public Bucket<C> {
  public:
-  // `is_sharded`: of variables of which every rank keeps a part. Those that all ranks keep have another bucket.
+  // Makes an empty bucket. `is_sharded`: for variables that ranks keep in parts. Variables kept whole by all ranks have another
+  // bucket.
   explicit BucketOf(bool is_sharded) : Bucket<C>{type_tag<BucketOf>(), is_sharded} {}
 
-  // No segments, and no update of the step has taken it.
+  // Leaves no segments: no update of the step has taken it.
   void clear() override {
     this->taken = false;
     bucket.clear();
   }
-  // Of the DenseBucket, in which every update of its kind has a segment.
+  // Asks the DenseBucket, in which every update of its kind has a segment.
   bool empty() const override { return bucket.empty(); }
-  // Passes on whether sums are needed by their owners only.
+  // Passes on that sums are needed by their owners only, or by all.
   void close(Topology<C> const& topology, FusionOptions const& options, Spread spread) override {
     bucket.close(topology, options, this->sharded, spread);
   }
-  // As DenseBucket::reduce.
+  // Reduces as DenseBucket::reduce.
   bool reduce(Lane<C>& lane) override { return bucket.reduce(lane); }
-  // True at once where the wire encodes: such sums are gathered after the commit.
+  // Returns true at once if the wire encodes: such sums are gathered after the commit.
   bool gather_sums(Lane<C>& lane) override {
-    // Sums are encoded once, after the mean and what the user makes of it: wherever ranks are, the bits are the same.
+    // Sums are encoded once, after the mean and the user's transform: the bits are the same on any ranks.
     if constexpr (encodes<W>) return true;
     else return bucket.gather_sums(lane);
   }
-  // As DenseBucket::gather_gradients: of what the ways have left in the owned parts.
+  // Gathers as DenseBucket::gather_gradients: the ways' results in the owned parts.
   bool gather_gradients(Lane<C>& lane) override { return bucket.gather_gradients(lane); }
-  // As DenseBucket::gather_parameters: from and to the variables' own memory.
+  // Gathers as DenseBucket::gather_parameters: from and to the variables' own memory.
   bool gather_parameters(Lane<C>& lane) override { return bucket.gather_parameters(lane); }
-  // As DenseBucket::drop; the segments stay until `clear`.
+  // Drops as DenseBucket::drop; the segments stay until `clear`.
   void drop() override { bucket.drop(); }
 
-  // What the ways add to, and ask for their parts.
+  // The bucket for the ways, to add to and to ask for their parts.
   DenseBucket<T, C, Space, W> bucket;
 };
 
-// The buckets of a flight, each made when it is first needed: what no variable has is not compiled. They are in the order in
-// which the updates of a step need them, which is the same on every rank; those that are empty are before them.
+// The buckets of a flight, each made at its first use: code without a variable is not compiled. They are in the order of their
+// use by the updates of a step, the same on every rank; empty ones are before them.
 template <Communicator C>
 class Buckets {
  public:
-  // Local; may allocate. Where the gradient of an update at hand belongs: the bucket of its scalar, space and wire, and of
-  // whether its variable is sharded. Valid as long as the flight.
+  // Local; may allocate. Returns the bucket for the gradient of an update at hand: by its scalar, space and wire, and apart for
+  // sharded variables. Valid as long as the flight.
   template <class T, MemorySpace Space, bool sharded, class W = IdentityWire>
   DenseBucket<T, C, Space, W>& of() {
     using Mine = BucketOf<T, C, Space, W>;
@@ -164,15 +166,15 @@ class Buckets {
       last_ = &among(type_tag<Mine>(), sharded, [] { return Owned<Bucket<C>>{new Mine(sharded)}; });
     return static_cast<Mine&>(*last_).bucket;
   }
-  // For the flight, which closes each, and for its lane, on which they take turns in this order.
+  // Returns all buckets, for the flight, which closes each, and for its lane: they take turns on it in this order.
   List<Owned<Bucket<C>>> const& all() const { return all_; }
 
  private:
-  // Finds the bucket, or makes it; one that no update of this step has taken yet goes behind those that have been.
+  // Finds the bucket, or makes it; one that no update of this step has taken yet goes behind the taken ones.
   Bucket<C>& among(TypeTag type, bool sharded, FunctionRef<Owned<Bucket<C>>()> make);
 
   List<Owned<Bucket<C>>> all_;
-  Bucket<C>* last_ = nullptr;  // that was asked for
+  Bucket<C>* last_ = nullptr;  // the last one asked for
 };
 
 template <Communicator C>
@@ -186,15 +188,15 @@ Bucket<C>& Buckets<C>::among(TypeTag type, bool sharded, FunctionRef<Owned<Bucke
   return *all_.back();
 }
 
-// What a step seeks in gradients in memory of one space: norms of clip groups, and what is not finite. One for each space of a
-// flight, by BySpace.
+// A step's findings in gradients in memory of one space: norms of clip groups, and elements that are not finite. One for each
+// space of a flight, by BySpace.
 template <class, class Space>
 struct FindingsIn {
-  // Where the gradients are; the flight looks by this space's queue.
+  // The space of the gradients; the flight looks by its queue.
   using space = Space;
 
-  // In the gradients of this rank, as they were brought.
-  Findings<Space> of_gradients, of_sums;  // in what was summed over ranks
+  // Findings in the gradients of this rank, as they were brought.
+  Findings<Space> of_gradients, of_sums;  // in sums over ranks
 };
 
 }  // namespace parallax

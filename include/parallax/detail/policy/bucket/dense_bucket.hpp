@@ -1,5 +1,6 @@
-// Dense gradients of many variables, summed over ranks in few exchanges: what the updates of one step enter and poll. `Buckets`
-// makes one when a flight first has a gradient of its kind; the ways add their gradients, and the flight closes and polls it.
+// Dense gradients of many variables, summed over ranks in few exchanges: entered and polled by the updates of one step.
+// `Buckets` makes one for a flight's first gradient of its kind; the ways add their gradients, and the flight closes and polls
+// it.
 #pragma once
 
 #include <cstdint>
@@ -16,29 +17,30 @@
 
 namespace parallax::inline v0_2 {
 
-// When ranks may have the sums that owners have formed: once their owners have seen them; right away, while owners change their
-// parts apart from them; or right away, and owners look at their parts of them.
+// Time of the spread of owners' sums to ranks: once their owners have seen them; right away, while owners change their parts
+// apart from them; or right away, and owners look at their parts of them.
 enum class Spread : unsigned char { later, apart, in_place };
 
-// One update's dense gradients of one scalar type and policy, dealt to owners variable by variable. Phases: `add` all
-// segments, `close`, poll `reduce` until true, look at and change `owned` parts, then either poll `gather_gradients` and apply
-// the `whole`, or apply the owned parts and poll `gather_parameters`. Where the owned parts are not going to be changed
-// before the gathering, `gather_sums` may be polled right after `reduce`. Owns its scratch, which is reused. While each update
-// adds segments of the same sizes, to be exchanged in the same way, they stay laid out as they are. What travels is encoded by
-// the wire W: addends on their way to owners, sums and parameters on their way back.
+// One update's dense gradients of one scalar type and policy, dealt to owners variable by variable. Phases: `add` all segments,
+// `close`, poll `reduce` until true, look at and change `owned` parts, then either poll `gather_gradients` and apply the
+// `whole`, or apply the owned parts and poll `gather_parameters`. If the owned parts are not going to be changed before the
+// gathering, `gather_sums` may be polled right after `reduce`. Owns its scratch, which is reused. While each update adds
+// segments of the same sizes, to be exchanged in the same way, they stay laid out as they are. The wire W encodes the traffic:
+// addends on their way to owners, sums and parameters on their way back.
 template <class T, Communicator C, MemorySpace Space = HostSpace, Wire<T> W = IdentityWire>
 class DenseBucket {
   using Ops = RowOps<Space>;
   static constexpr bool on_host = std::same_as<Space, HostSpace>;
 
  public:
-  // A step begins: no segment was added yet. Layout and memory stay.
+  // Begins a step: no segment was added yet. Layout and memory stay.
   void clear() { layout_.clear(); }
 
-  // Does not own: `gradient` (size elements) must stay until `reduce` is done, and is never written. `in_place`: the same
-  // memory or null; it must stay until the next `clear`, and may be overwritten: instead of scratch it holds the sums, where
-  // that is no slower. `parameters` is where `gather_parameters` puts the updated variable, or null. Returns the segment's
-  // number. Parts are whole multiples of `unit` elements, which divides `size` (a table's parts are whole rows); 0 is like 1.
+  // Adds a segment. Does not own: `gradient` (size elements) must stay until `reduce` is done, and is never written.
+  // `in_place`: the same memory or null; it must stay until the next `clear`, and may be overwritten: it holds the sums instead
+  // of scratch, if this is no slower. `gather_parameters` puts the updated variable at `parameters`, which may be null. Returns
+  // the segment's number. Parts are whole multiples of `unit` elements, which divides `size` (a table's parts are whole rows);
+  // 0 is like 1.
   [[gnu::always_inline]] std::size_t add(T const* gradient, std::size_t size, T* parameters, std::size_t unit = 1,
                                          T* in_place = nullptr) {
     std::size_t const segment = layout_.add(size, unit);
@@ -50,31 +52,31 @@ class DenseBucket {
     s.leads = true;
     return segment;
   }
-  // Whether no segment was added since `clear`; alike on all ranks.
+  // Returns true if no segment was added since `clear`; alike on all ranks.
   bool empty() const { return layout_.empty(); }
 
-  // Local; allocates, so that nothing later does in a steady step. Every rank closes the same segments. `sharded`: the sums
-  // are needed by their owners only, so that a vendor's all-reduce is of no use. `spread` is of use where ranks lend their
-  // memory. A wire that encodes goes by messages: it knows no vendor, and has every `spread` later.
+  // Closes the bucket. Local; allocates, so that nothing later does in a steady step. Every rank closes the same segments.
+  // `sharded`: the sums are needed by their owners only, so that a vendor's all-reduce is of no use. `spread` is of use if
+  // ranks lend their memory. A wire that encodes goes by messages: it knows no vendor, and has every `spread` later.
   void close(Topology<C> const& topology, FusionOptions const& options, bool sharded, Spread spread = Spread::later);
 
-  // Collective in the order of the lane; true once every owned part holds the sum over ranks.
+  // Collective in the order of the lane. Returns true once every owned part holds the sum over ranks.
   bool reduce(Lane<C>& lane);
 
-  // The part of a segment that this rank owns, to be read and changed between `reduce` and what follows, and the first
-  // element that it begins with. Where the vendor sums, every rank has, and changes alike, the whole.
+  // This rank's own part of a segment, to be read and changed between `reduce` and the next phase, and its first element. If
+  // the vendor sums, every rank has, and changes alike, the whole.
   struct Part {
     // The number of the first element, from the segment's first on.
     std::size_t first = 0;
-    // In scratch, or in memory that was given in_place; valid until the next `close`. None on a rank that owns nothing.
+    // In scratch, or in memory given in_place; valid until the next `close`. None on a rank that owns nothing.
     std::span<T> values;
   };
-  // This rank's part of a segment, by the number that `add` has returned: the sum over ranks once `reduce` is true.
+  // Returns this rank's part of a segment, by its number from `add`: the sum over ranks once `reduce` is true.
   Part owned(std::size_t segment) const { return segments_[segment].own; }
-  // Whether `owned` is all of a segment on every rank: where the vendor's all-reduce sums.
+  // Returns true if `owned` is all of a segment on every rank: the vendor's all-reduce sums.
   bool owns_whole() const { return terms_.vendor; }
   bool owns_in_place() const { return owns_in_place_; }  // `owned` lies in `whole`
-  // Calls f(begin, end) with the part of a segment that each owner has, in their order.
+  // Calls f(begin, end) with each owner's part of a segment, in their order.
   template <class F>
   void each_part(std::size_t segment, F&& f) const {
     for (std::size_t owner = 0; owner < layout_.owners(); ++owner) {
@@ -83,15 +85,15 @@ class DenseBucket {
     }
   }
 
-  // Collective in the order of the lane; after it `whole` is valid for every segment. Nothing is left to do where the sums
-  // were gathered before.
+  // Collective in the order of the lane; after it `whole` is valid for every segment. Gathers nothing if the sums were gathered
+  // before.
   bool gather_gradients(Lane<C>& lane) { return holds_sums_ || gather(lane); }
-  // The same, of the parts as `reduce` left them.
+  // Gathers likewise the parts as `reduce` left them.
   bool gather_sums(Lane<C>& lane);
-  bool holds_sums() const { return holds_sums_; }  // whether `whole` is from before the owned parts were changed
+  bool holds_sums() const { return holds_sums_; }  // true if `whole` is from before the owned parts were changed
   void drop_sums() { holds_sums_ = false; }        // on all ranks: `gather_gradients` is to gather again
 
-  // The reduced gradient of a segment, run by run: f(first element, values, count). May be changed.
+  // Calls f(first element, values, count) with the reduced gradient of a segment, run by run. May be changed.
   template <class F>
   void whole(std::size_t segment, F&& f) {
     SegmentMemory const& s = segments_[segment];
@@ -104,26 +106,26 @@ class DenseBucket {
     }
   }
 
-  // On all ranks: the parameters of this segment are gathered by an earlier update of the same variable. Where they travel
-  // from and to the variable's own memory, two gatherings at once would write what peers read.
+  // Leaves the parameters of this segment, on all ranks, to an earlier update of the same variable. If they travel from and to
+  // the variable's own memory, two gatherings at once would write memory read by peers.
   void leave_parameters(std::size_t segment) { segments_[segment].leads = false; }
 
-  // Collective in the order of the lane: the owned parts of all parameters reach every rank.
+  // Collective in the order of the lane. Gathers the owned parts of all parameters on every rank.
   bool gather_parameters(Lane<C>& lane);
 
-  // Local. Called as its flight closes, also after a failure: a bucket that was left half way can be used again.
+  // Local. Drops work in progress, as its flight closes, also after a failure: a bucket left half way can be used again.
   void drop();
 
  private:
-  // What one update brings, and where this rank's part and the whole lie for as long as the layout stands.
+  // The memory of one update, and the places of this rank's part and of the whole for as long as the layout stands.
   struct SegmentMemory {
     T const* gradient = nullptr;
     T *in_place = nullptr, *parameters = nullptr;
     Part own = {};
-    T* whole = nullptr;  // where it lies in parts, the whole parcel
+    T* whole = nullptr;  // the whole parcel if it lies in parts
     bool in_parts = false, leads = true;
   };
-  // What memory follows from, besides the layout.
+  // The terms of memory, besides the layout.
   struct Terms {
     Topology<C> const* topology = nullptr;
     Spread spread = Spread::later;
@@ -131,69 +133,70 @@ class DenseBucket {
     bool operator==(Terms const&) const = default;
   };
 
-  // Of the queue of the communicator at hand, from `close` on.
+  // Returns the operations of the queue of the communicator at hand, from `close` on.
   Ops const& ops() const { return *ops_; }
-  // That of the last `close`.
+  // Returns the topology of the last `close`.
   Topology<C> const& topology() const { return *terms_.topology; }
-  // Whether this rank is among the owners, and which one it is.
+  // Returns true if this rank is among the owners; `owner` is its number.
   bool owns() const { return topology().owner() >= 0; }
   std::size_t owner() const { return static_cast<std::size_t>(topology().owner()); }
-  // Whether this communicator sums by its own all-reduce, in memory of this space.
+  // Returns true if this communicator sums by its own all-reduce, in memory of this space.
   static bool vendor_sums(C const& world);
-  // Whether `reduce` brings the sums to all ranks by itself, through memory that they lend.
+  // Returns true if `reduce` brings the sums to all ranks by itself, through memory that they lend.
   bool spreads() const { return !terms_.vendor && terms_.spread != Spread::later; }
-  bool exchanges() const { return encodes<W> || topology().size() > 1; }  // one rank alone sees what its wire makes of it, too
+  bool exchanges() const { return encodes<W> || topology().size() > 1; }  // one rank alone sees the effect of its wire, too
   bool has_whole() const { return terms_.vendor || !exchanges(); }        // once it is reduced
-  // Whether the whole of a parcel has a place on every rank: sums that nobody else needs stay with their owners.
+  // Returns true if the whole of a parcel has a place on every rank: sums for nobody else stay with their owners.
   bool gathers() const { return !terms_.sharded && (terms_.vendor || exchanges()); }
-  // Elements of each owner's part that one round moves.
+  // Returns the elements of each owner's part in one round.
   std::size_t largest_round() const { return std::max<std::size_t>(layout_.options().round_bytes / sizeof(T), 1); }
 
-  // Parcels, by number.
+  // Returns the parcels, by number.
   Slice<DenseLayout::Parcel const> parcels() const { return layout_.parcels(); }
   Slice<std::size_t const> begins(std::size_t p) const { return layout_.begins(parcels()[p]); }
-  // Whether its segments are put together in memory; whether that is scratch, into which gradients are copied and out of which
-  // it is sent.
+  // Returns true if its segments are put together in memory; `staged`: in scratch, with gradients copied in and sent out of it.
   bool packed(std::size_t p) const { return parcels()[p].packing != Packing::none; }
   bool staged(std::size_t p) const { return packed(p) && !lent_[p]; }
-  // Where a packed parcel lies in scratch.
+  // Returns the place of a packed parcel in scratch.
   T* staging(std::size_t p) { return staged_.data() + parcels()[p].staged_at; }
-  // The addends that this rank brings to the reduction of a parcel.
+  // Returns this rank's addends for the reduction of a parcel.
   T const* input(std::size_t p) { return staged(p) ? staging(p) : segments_[parcels()[p].first].gradient; }
-  // Where the sums of a parcel are gathered: in memory that was given in_place, or in scratch.
+  // Returns the place of the gathered sums of a parcel: in memory given in_place, or in scratch.
   T* gathered(std::size_t p);
-  // Where this owner's sums of a parcel are formed: a place of their own, or within `gathered`.
+  // Returns the place of this owner's sums of a parcel: their own, or within `gathered`.
   T* own_part(std::size_t p);
 
-  // Of a parcel whose gradients may hold the sums: their memory, if they lie in a row there, and in it as in scratch. Where
-  // ranks lend each other memory, if it can be lent.
+  // Returns the memory of a parcel whose gradients may hold the sums, if they lie in a row there, in the order of scratch; and,
+  // among ranks that lend each other memory, if it can be lent.
   T* lent(DenseLayout::Parcel const& parcel) const;
-  // Scratch, and where in it everything lies.
+  // Allots scratch, and all places in it.
   void allot();
-  // Notes where this rank's part of a segment lies, and where the whole.
+  // Notes the places of this rank's part of a segment, and of the whole.
   void place(std::size_t segment);
 
   // Copies the segments of a packed parcel into scratch, in the order of its packing.
   void stage_gradients(std::size_t p);
-  // Peers may be writing their parts of a variable for an earlier update of it: of its memory only the own part is read, and
-  // only the update that leads writes it.
+  // Stages this rank's own parameters. Peers may be writing their parts of a variable for an earlier update of it: of its
+  // memory only the own part is read, and only the leading update writes it.
   void stage_own_parameters(std::size_t p);
-  // Copies the parameters that were gathered to their variables, of segments that lead.
+  // Copies the gathered parameters to their variables, of segments that lead.
   void unstage_parameters(std::size_t p);
 
-  // What is packed by segment is dealt to owners first, for it is gathered after owners have changed their parts.
+  // Gathers all parcels. A parcel packed by segment is dealt to owners first, for it is gathered after owners have changed
+  // their parts.
   bool gather(Lane<C>& lane);
-  // Puts this owner's part where the others are gathered, unless it was formed there.
+  // Puts this owner's part among the gathered ones, unless it was formed there.
   void copy_own_part(std::size_t p, T* target);
-  // Which way `deal` copies: this rank's parts from the wholes to where they are sent from, or all parts from where they have
-  // come in to the wholes.
+  // Direction of `deal`: this rank's parts from the wholes to the place they are sent from, or all parts from the place they
+  // have come in to the wholes.
   enum class Dealt : unsigned char { own_parts_there, all_parts_back };
   void deal(std::size_t p, Dealt what);
 
   // Posts the vendor's all-reduce of a parcel, once, and asks for it.
   bool vendor_reduce(Lane<C>& lane, std::size_t p);
 
-  // Runs `step` on parcel after parcel, by number, until one is not done yet; true after the last, and ready for another pass.
+  // Runs `step` on parcel after parcel, by number, until one is not done yet; returns true after the last, and is ready for
+  // another pass.
   template <class Step>
   bool each_parcel(Step&& step) {
     for (; at_ < parcels().size(); ++at_) {
@@ -205,23 +208,22 @@ class DenseBucket {
   }
 
   Terms terms_;
-  // Whether the parcel in progress was begun. Of all parcels: whether `whole` has the sums of `reduce`, whether all memory has
-  // its place, and whether own parts lie in the wholes.
+  // True if the parcel in progress was begun. Of all parcels: true if `whole` has the sums of `reduce`, if all memory has its
+  // place, and if own parts lie in the wholes.
   bool running_ = false, holds_sums_ = false, allotted_ = false, owns_in_place_ = false;
   std::size_t at_ = 0;  // the parcel in progress
   DenseLayout layout_;
   List<SegmentMemory> segments_;  // by number; those of a larger step before are behind them
-  List<T*> lent_;                 // by parcel: the gradients' own memory, where the sums are to lie in it
+  List<T*> lent_;                 // by parcel: the gradients' own memory, if the sums are to lie in it
   std::optional<Ops> ops_;
   Buffer<T, Space> owned_;  // the own parts of all parcels, unless they lie in the wholes
-  Buffer<T, Space> dealt_;  // what is packed by segment, owner after owner
+  Buffer<T, Space> dealt_;  // parcels packed by segment, owner after owner
   LentBuffer<T, C, Space, !encodes<W>> staged_, whole_;
   ReduceScatter<T, C, Space, W> scatter_;
   Allgather<T, C, Space, W> gather_;
 };
 
-// Memory is had again only where the layout, the terms or the place of a gradient given in_place is another than in the last
-// step.
+// Gets memory again only if the layout, the terms or the place of a gradient given in_place differs from the last step's.
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
 void DenseBucket<T, C, Space, W>::close(Topology<C> const& topology, FusionOptions const& options, bool sharded,
                                         Spread spread) {
@@ -247,7 +249,7 @@ void DenseBucket<T, C, Space, W>::close(Topology<C> const& topology, FusionOptio
   running_ = holds_sums_ = false;
 }
 
-// Parcel after parcel. On a rank alone nothing travels, and its addends become its sums, unless the wire encodes:
+// Reduces parcel after parcel. On a rank alone nothing travels, and its addends become its sums, unless the wire encodes:
 // `ReduceScatter` then rounds them.
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
 bool DenseBucket<T, C, Space, W>::reduce(Lane<C>& lane) {
@@ -269,7 +271,7 @@ bool DenseBucket<T, C, Space, W>::gather_sums(Lane<C>& lane) {
   return holds_sums_ || (holds_sums_ = gather(lane));
 }
 
-// A parcel of one segment is gathered in the variable's own memory, and one that is packed by way of scratch.
+// Gathers a parcel of one segment in the variable's own memory, and a packed one by way of scratch.
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
 bool DenseBucket<T, C, Space, W>::gather_parameters(Lane<C>& lane) {
   return each_parcel([&](std::size_t p) {

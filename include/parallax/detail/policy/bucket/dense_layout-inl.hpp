@@ -5,7 +5,7 @@
 
 namespace parallax::inline v0_2 {
 
-// A segment unlike that of the last update ends what stands: all from there on is laid out anew.
+// Ends the standing layout at a segment unlike the last update's: all from there on is laid out anew.
 PARALLAX_INLINE std::size_t DenseLayout::add(std::size_t size, std::size_t unit) {
   if (added_ >= laid_out_ || segments_[added_].size != size || segments_[added_].unit != unit) {
     laid_out_ = 0;

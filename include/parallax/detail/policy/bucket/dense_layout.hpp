@@ -1,5 +1,5 @@
-// How dense segments are fused into parcels and dealt to owners, in numbers: no memory, no ranks. A DenseBucket closes one in
-// each step, and moves bytes by it.
+// The fusion of dense segments into parcels and their deal to owners, in numbers: no memory, no ranks. A DenseBucket closes one
+// in each step, and moves bytes by it.
 #pragma once
 
 #include <cstddef>
@@ -12,23 +12,23 @@
 
 namespace parallax::inline v0_2 {
 
-// How dense gradients travel. A variable of at least `direct_bytes`, or one alone, is exchanged where it lies; smaller ones are
-// fused into parcels of up to `fusion_bytes`. Rounds of `round_bytes` per owner bound the scratch: a parcel of b bytes needs
-// b / N for its sum and N · min(round_bytes, b / N) for what arrives, and, if fused or gathered, b for the whole, which may be
-// the memory of gradients that are given in_place; scratch that grows from step to step grows by half more than it must.
-// None of these numbers changes a bit of a result.
+// Options of dense gradients' travel. A variable of at least `direct_bytes`, or one alone, is exchanged in place; smaller ones
+// are fused into parcels of up to `fusion_bytes`. Rounds of `round_bytes` per owner bound the scratch: a parcel of b bytes
+// needs b / N for its sum and N · min(round_bytes, b / N) for arrivals, and, if fused or gathered, b for the whole, perhaps in
+// the memory of gradients given in_place; scratch that grows from step to step grows by half more than it must. None of these
+// numbers changes a bit of a result.
 struct FusionOptions {
-  // Bytes of the largest parcel that small segments are fused into.
+  // Bytes of the largest parcel of fused small segments.
   std::size_t fusion_bytes = std::size_t{4} << 20;
-  // Bytes from which on a segment is exchanged where it lies.
+  // Least bytes of a segment exchanged in place.
   std::size_t direct_bytes = std::size_t{1} << 20;
-  // Bytes of each owner's part that one round moves, at most.
+  // Bytes of each owner's part in one round, at most.
   std::size_t round_bytes = std::size_t{4} << 20;
 
   bool operator==(FusionOptions const&) const = default;
 };
 
-// How a parcel's elements lie in its memory.
+// The order of a parcel's elements in its memory.
 enum class Packing : unsigned char {
   none,        // one segment, as it is
   by_segment,  // segment after segment
@@ -36,17 +36,17 @@ enum class Packing : unsigned char {
 };
 
 // Segments dealt to owners: each owner has a part of every segment. Phases: `clear`, `add` all segments, `close`, look, and
-// `allot` where memory has to be had. While the segments of each update have the same sizes and units, and the terms are the
-// same, the layout stays as it is. All sizes and places are in elements, except where bytes are named.
+// `allot` if memory has to be had. While the segments of each update have the same sizes and units, and the terms are the same,
+// the layout stays as it is. All sizes and places are in elements, except for named bytes.
 class DenseLayout {
  public:
-  // What a layout follows from, besides the segments.
+  // The terms of a layout, besides the segments.
   struct Terms {
-    // Among how many the segments are dealt, at least 1.
+    // Number of owners to deal the segments to, at least 1.
     std::size_t owners = 1;
     std::size_t element = 1;            // bytes of one
     Packing fused = Packing::by_owner;  // of parcels of several segments
-    // Where parcels end. Those of the session, the same on all ranks.
+    // The ends of parcels. The session's options, the same on all ranks.
     FusionOptions options = {};
     bool operator==(Terms const&) const = default;
   };
@@ -54,14 +54,14 @@ class DenseLayout {
   struct Segment {
     // Elements of all of it, on every rank.
     std::size_t size = 0, unit = 1;  // elements that stay with one owner
-    // The number of the parcel that it travels in.
+    // The number of its parcel.
     std::size_t parcel = 0, place = 0;  // its first element in that parcel, packed by segment
   };
   // Segments that travel together: one reduction, then one gathering, for all of them.
   struct Parcel {
     // The number of its first segment.
     std::size_t first, last;  // behind the number of its last segment
-    // How its elements lie where they are put together; `none` where it is one segment.
+    // The order of its elements if they are put together; `none` for one segment.
     Packing packing = Packing::none;
     // Elements of all its segments.
     std::size_t size = 0;
@@ -74,50 +74,50 @@ class DenseLayout {
   struct Range {
     // The first one.
     std::size_t begin, end;  // behind the last one
-    // How many elements they are; an owner may have none.
+    // Returns the number of elements; an owner may have none.
     std::size_t size() const { return end - begin; }
   };
 
-  // The segments of the next update follow. What was laid out stays, for as long as `add` repeats it.
+  // Begins the next update. The layout stays, for as long as `add` repeats it.
   void clear() { added_ = 0; }
-  // Whether no segment was added since `clear`.
+  // Returns true if no segment was added since `clear`.
   bool empty() const { return added_ == 0; }
-  // Returns the segment's number. Parts are whole multiples of `unit` elements, which divides `size`; 0 is like 1.
+  // Adds a segment, and returns its number. Parts are whole multiples of `unit` elements, which divides `size`; 0 is like 1.
   std::size_t add(std::size_t size, std::size_t unit);
 
-  // Local; allocates. False if all is as it was when it was closed before. Otherwise it lays out anew, in a time that grows
-  // with the number of segments times owners.
+  // Closes the layout. Local; allocates. Returns false if all is as it was at the last `close`. Otherwise it lays out anew, in
+  // a time that grows with the number of segments times owners.
   PARALLAX_COLD bool close(Terms const& terms);
 
-  // Nothing is laid out: called for a bucket that stays empty in this step.
+  // Forgets the layout: called for a bucket that stays empty in this step.
   void forget() {
     laid_out_ = 0;
     parcels_.clear();
   }
 
-  // Of the terms that it was closed by.
+  // Returns the number of owners of the last terms.
   std::size_t owners() const { return terms_.owners; }
-  // Of the terms likewise.
+  // Returns the options of the last terms.
   FusionOptions const& options() const { return terms_.options; }
-  // The segments laid out, in the order of `add`.
+  // Returns the segments laid out, in the order of `add`.
   Slice<Segment const> segments() const { return {segments_.data(), laid_out_}; }
-  // The segment of this number, which `add` has returned.
+  // Returns the segment of this number, from `add`.
   Segment const& segment(std::size_t s) const { return segments_[s]; }
-  // The parcels, in the order of their segments, which is the order in which they travel.
+  // Returns the parcels, in the order of their segments and of their travel.
   Slice<Parcel const> parcels() const { return parcels_; }
-  // The parcel that a segment travels in.
+  // Returns the parcel of a segment.
   Parcel const& parcel_of(std::size_t segment) const { return parcels_[segments_[segment].parcel]; }
 
-  // The part of a segment that an owner has.
+  // Returns an owner's part of a segment.
   Range part(std::size_t segment, std::size_t owner) const {
-    std::size_t const cut = at(segment, owner) + segment;  // a segment has one more than there are owners
+    std::size_t const cut = at(segment, owner) + segment;  // a segment has one more cut than owners
     return {cuts_[cut], cuts_[cut + 1]};
   }
-  // Where that part begins in its parcel, packed by owner.
+  // Returns the begin of this part in its parcel, packed by owner.
   std::size_t place(std::size_t segment, std::size_t owner) const { return offsets_[at(segment, owner)]; }
-  // Where the owners' parts of a parcel begin, packed by owner, and the end.
+  // Returns the begins of the owners' parts of a parcel, packed by owner, and the end.
   Slice<std::size_t const> begins(Parcel const& parcel) const { return {begins_.data() + parcel.begins, owners() + 1}; }
-  // The part of a parcel that an owner has, packed by owner: of each of its segments one part, one after the other.
+  // Returns an owner's part of a parcel, packed by owner: of each of its segments one part, one after the other.
   Range part(Parcel const& parcel, std::size_t owner) const {
     return {begins_[parcel.begins + owner], begins_[parcel.begins + owner + 1]};
   }
@@ -149,14 +149,14 @@ class DenseLayout {
     }
   }
 
-  // How much scratch is needed: for the parts of one owner, for parcels that are packed, for the whole of those that are not.
+  // The scratch needed: for the parts of one owner, for packed parcels, for the wholes of the others.
   struct Scratch {
     std::size_t own = 0,  // this rank's parts; all three in elements
         staged = 0,       // parcels that are packed
-        whole = 0;        // the wholes of parcels that are not
+        whole = 0;        // the wholes of the others
   };
-  // Gives every parcel its place in scratch. `owner`: whose parts, or -1 for nobody's. Of parcels for which `elsewhere(parcel)`
-  // holds there is a part only; and there are wholes if `wholes`.
+  // Gives every parcel its place in scratch. `owner`: the owner of the parts, or -1 for none. Parcels with `elsewhere(parcel)`
+  // have a part only; and there are wholes if `wholes`.
   template <class Elsewhere>
   Scratch allot(int owner, bool wholes, Elsewhere&& elsewhere) {
     Scratch scratch;
@@ -173,14 +173,14 @@ class DenseLayout {
   }
 
  private:
-  // Where a table by segment, then owner has an entry.
+  // Returns the index into a table by segment, then owner.
   std::size_t at(std::size_t segment, std::size_t owner) const { return segment * terms_.owners + owner; }
 
-  // The parcel that a segment goes into: the last one, if both are small and it has room.
+  // Assigns a segment to its parcel: the last one, if both are small and it has room.
   void assign(std::size_t s);
-  // The begins of all owners' parts of a segment, and its end: part_begin of whole units, by one division.
+  // Cuts a segment: the begins of all owners' parts, and its end: part_begin of whole units, by one division.
   void cut(Segment const& s);
-  // Where each owner's part of a parcel begins, packed by owner, and where the parts of its segments lie in it.
+  // Deals a parcel: the begin of each owner's part, packed by owner, and the places of its segments' parts in it.
   void deal(Parcel& parcel);
 
   Terms terms_;
@@ -190,7 +190,7 @@ class DenseLayout {
   List<Parcel> parcels_;
   List<std::size_t> begins_;   // of the parcels' parts, by parcel, then owner
   List<std::size_t> offsets_;  // of the segments' parts in their parcels, by segment, then owner
-  List<std::size_t> cuts_;     // of the segments, by segment, then owner: where the parts begin, and the end
+  List<std::size_t> cuts_;     // by segment, then owner: the begins of the segments' parts, and the end
 };
 
 }  // namespace parallax

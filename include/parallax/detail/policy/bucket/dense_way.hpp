@@ -1,6 +1,5 @@
-// The way of a dense gradient, from what the user gives to what the optimizer applies: summed by a step's buckets, as AllReduce
-// and PsShard do, or wherever a policy says. A policy names it in its `exchange<Dense>`, and the seats of a step call its
-// phases.
+// The way of a dense gradient, from the user's memory to the optimizer: summed by a step's buckets, as AllReduce and PsShard
+// do, or elsewhere by a policy's choice. A policy names it in its `exchange<Dense>`, and the seats of a step call its phases.
 #pragma once
 
 #include <cstdint>
@@ -14,46 +13,46 @@
 
 namespace parallax::inline v0_2 {
 
-// What a rank has of the sum of one dense gradient, in a bucket of the step. Does not own. It travels as the wire of the
-// policy's exchange<Dense> has it. A policy that sums elsewhere writes a class with these functions and the same parameters:
-// see WholeSums.
+// A rank's hold on the sum of one dense gradient, in a bucket of the step. Does not own. It travels by the wire of the policy's
+// exchange<Dense>. A policy that sums elsewhere writes a class with these functions and the same parameters: see WholeSums.
 template <class C, class State>
 class BucketSums {
  public:
   // The variable's scalar.
   using T = typename State::scalar_type;
-  // Where the variable's values are, and its gradients.
+  // The memory space of the variable's values and gradients.
   using Space = typename State::space;
-  // As what addends, sums and parameters travel: IdentityWire, unless the exchange names a wire.
+  // The wire of addends, sums and parameters: IdentityWire, unless the exchange names a wire.
   using W = dense_wire_of<T, Space, typename State::Exchange>;
 
-  // Local, may allocate; called by the way's `join`. The gradient becomes a segment of the step's bucket of its kind, and is
-  // not copied: it must stay until the sums are formed. `in_place`: its memory, if it may be overwritten, or null.
+  // Joins a bucket. Local, may allocate; called by the way's `join`. The gradient becomes a segment of the step's bucket of its
+  // kind, and is not copied: it must stay until the sums are formed. `in_place`: its memory, if it may be overwritten, or null.
   [[gnu::always_inline]] void join(Buckets<C>& buckets, std::span<T const> gradient, State& state, T* in_place) {
     bucket_ = &buckets.template of<T, Space, State::sharded, W>();
     segment_ = bucket_->add(gradient.data(), gradient.size(), state.values().data(), state.unit(), in_place);
   }
-  // The part of the segment that this rank owns, and its first element; where ranks own the whole alike, that. Valid once the
+  // Returns this rank's own part of the segment, and its first element; if ranks own the whole alike, the whole. Valid once the
   // bucket is closed, and a sum over ranks once it is reduced.
   auto own() const { return bucket_->owned(segment_); }
-  // Whether every rank owns all of it: the vendor's all-reduce has formed the sums.
+  // Returns true if every rank owns all of it: the vendor's all-reduce has formed the sums.
   bool owns_whole() const { return bucket_->owns_whole(); }
   bool owns_in_place() const { return bucket_->owns_in_place(); }  // the own part lies in the whole
-  // f(first element, values, count) for all of it, run by run.
+  // Calls f(first element, values, count) for all of it, run by run.
   template <class F>
   void whole(F&& f) {
     bucket_->whole(segment_, f);
   }
-  // f(begin, end) for the part of each owner.
+  // Calls f(begin, end) for the part of each owner.
   template <class F>
   void each_part(F&& f) const {
     bucket_->each_part(segment_, f);
   }
-  bool whole_is_older() const { return bucket_->holds_sums(); }  // than what was done to the owned parts
-  // On all ranks, by a leader that has merged other updates into its part: `whole` must be gathered again after the commit.
+  bool whole_is_older() const { return bucket_->holds_sums(); }  // than the changes to the owned parts
+  // Makes `whole` be gathered again after the commit, on all ranks, by a leader that has merged other updates into its part.
   // This counts for all segments of the bucket.
   void renew_whole() { bucket_->drop_sums(); }
-  // On all ranks, by an update that does not lead: the leader's segment has the same parameters, and gathers them.
+  // Leaves the parameters, on all ranks, by an update that does not lead: the leader's segment has the same ones, and gathers
+  // them.
   void leave_parameters() { bucket_->leave_parameters(segment_); }
 
  private:
@@ -62,86 +61,86 @@ class BucketSums {
   std::size_t segment_ = 0;
 };
 
-// The sum of one dense gradient where every rank forms all of it, alike. Owns it. A policy that sums elsewhere than in buckets
-// gives it to DenseWay: its legs fill what `open` returns, and DenseWay does the rest.
+// The sum of one dense gradient formed whole by every rank, alike. Owns it. A policy that sums elsewhere than in buckets gives
+// it to DenseWay: its legs fill the result of `open`, and DenseWay does the rest.
 template <class C, class State>
 class WholeSums {
  public:
   // The variable's scalar.
   using T = typename State::scalar_type;
-  // Where the sum is: where the variable's values are.
+  // The space of the sum: the space of the variable's values.
   using Space = typename State::space;
-  // What `own` returns: all elements of the variable.
+  // Result of `own`: all elements of the variable.
   struct Whole {
-    // The number of the first element, which is 0.
+    // The number of the first element: 0.
     std::size_t first = 0;
     // In memory of this object, until `open` is called again.
     std::span<T> values;
   };
 
-  // The way's own legs form the sum: way_checks.hpp asks for them. Where nothing is exchanged, `next` returns false.
+  // The way's own legs form the sum: way_checks.hpp asks for them. Without an exchange, `next` returns false.
   static constexpr bool filled_by_legs = true;
 
-  // Local, may throw `std::bad_alloc`; called by the policy's `prepare`, in every step. Returns `size` elements, which hold
-  // anything at first. The policy fills them before the step asks for `reduce`.
+  // Opens the sum. Local, may throw `std::bad_alloc`; called by the policy's `prepare`, in every step. Returns `size` elements,
+  // of any values at first. The policy fills them before the step asks for `reduce`.
   std::span<T> open(std::size_t size) {
     sums_.resize_with_slack(size);
     return sums_.span();
   }
-  // Enters no bucket: what travels are the policy's own legs.
+  // Enters no bucket: the policy's own legs travel.
   void join(Buckets<C>&, std::span<T const>, State&, T*) {}
-  // All elements that `open` has made: whatever the rank, it owns them.
+  // Returns all elements made by `open`: every rank owns them.
   Whole own() const { return {0, {const_cast<T*>(sums_.data()), sums_.size()}}; }
-  // True: of a norm each rank adds the squares of a share only.
+  // Returns true: of a norm each rank adds the squares of a share only.
   bool owns_whole() const { return true; }
-  // True: the part that a rank owns is the whole, which may be averaged as it is applied.
+  // Returns true: a rank's own part is the whole, which may be averaged as it is applied.
   bool owns_in_place() const { return true; }
-  // f(0, elements, count), once; not for a variable without elements.
+  // Calls f(0, elements, count), once; not for a variable without elements.
   template <class F>
   void whole(F&& f) {
     if (sums_.size() > 0) f(std::size_t{0}, sums_.data(), sums_.size());
   }
-  // f(0, count), once: there is one part, which every rank measures alike.
+  // Calls f(0, count), once: there is one part, measured alike by every rank.
   template <class F>
   void each_part(F&& f) const {
     f(std::size_t{0}, sums_.size());
   }
-  // False: there is no second copy that a merge would leave behind.
+  // Returns false: there is no second copy for a merge to leave behind.
   bool whole_is_older() const { return false; }
-  // Nothing is gathered, and so nothing again.
+  // Does nothing: nothing is gathered, and so nothing again.
   void renew_whole() {}
-  // Nothing to leave: every rank applies the sum to all of its parameters, and none travel.
+  // Leaves nothing: every rank applies the sum to all of its parameters, and none travel.
   void leave_parameters() {}
 
  private:
   Buffer<T, Space> sums_;
 };
 
-// A dense variable's update, whose sums are formed as `Sums` does: averaged, transformed, measured and applied. A seat keeps it
-// from step to step; the table in policy/exchange.hpp has the order of its phases. AllReduce and PsShard name it as it is.
+// A dense variable's update, with sums formed by `Sums`: averaged, transformed, measured and applied. A seat keeps it from step
+// to step; the table in policy/exchange.hpp has the order of its phases. AllReduce and PsShard name it as it is.
 template <Communicator C, class Update, template <class, class> class Sums = BucketSums>
 class DenseWay : public WayBase<C, Update> {
   using Base = WayBase<C, Update>;
 
  protected:
-  // Of WayBase: the variable's state, from `prepare` to `close`; whether this update leads those of its variable; the user's
+  // Of WayBase: the variable's state, from `prepare` to `close`; true if this update leads those of its variable; the user's
   // transform.
   using Base::state_, Base::leader_, Base::function_;
 
  public:
-  // What a rank holds of the variable, a DenseState.
+  // A rank's state of the variable, a DenseState.
   using S = typename Base::State;
-  // Where the variable's values and gradients are.
+  // The memory space of the variable's values and gradients.
   using typename Base::Space;
   // The variable's scalar.
   using typename Base::T;
   // The user's transform; NoTransform without one.
   using F = typename Base::Function;
-  // Whether a policy must write the legs that form the sums: over WholeSums. way_checks.hpp asks for them.
+  // True if a policy must write the legs that form the sums: over WholeSums. way_checks.hpp asks for them.
   static constexpr bool needs_legs = requires { requires Sums<C, S>::filled_by_legs; };
 
-  // Local. Takes the gradient, which is the user's and is not copied unless the update outlives the call (`how.keep`). Of a
-  // rank that has joined it takes zeros. Throws Error (invalid_argument) for another number of elements than the variable has.
+  // Local. Takes the user's gradient, without a copy unless the update outlives the call (`how.keep`). Of a rank that has
+  // joined it takes zeros. Throws Error (invalid_argument) if its number of elements is not the variable's.
   void prepare(Update const& update, Topology<C> const& topology, Preparing how, int clip) {
     this->begin(update, clip);
     gradient_ = update.gradient;
@@ -152,22 +151,23 @@ class DenseWay : public WayBase<C, Update> {
     if (gradient_.size() != state_->size() && !how.joined) throw size_refusal(topology.rank());
     if (how.keep || how.joined) keep_gradient(how.joined);
   }
-  // The gradient as one row of all elements, as it was given or copied.
+  // Returns the gradient as one row of all elements, as it was given or copied.
   RowsView<T const> gradient() const { return as_row(gradient_); }
-  // Its bytes, by which a step finds gradients that share memory with one that is given in_place.
+  // Returns its bytes, by which a step finds gradients that share memory with one given in_place.
   GradientMemory memory() const {
     auto const* const bytes = reinterpret_cast<std::byte const*>(gradient_.data());
     return {bytes, bytes + gradient_.size_bytes(), in_place_ != nullptr, state_->name()};
   }
-  // Whether the gradient has another address or length than that of this way's last update, or only one of them is in_place.
+  // Returns true if the gradient has another address or length than in this way's last update, or only one of them is in_place.
   bool moved() const { return moved_; }
   // Enters the step's buckets; over WholeSums nothing.
   [[gnu::always_inline]] void join(Buckets<C>& buckets) { sums_.join(buckets, gradient_, *state_, in_place_); }
-  // Sums may spread before the commit unless a transform is to change them first. Those of a sharded variable never spread.
+  // Returns true if sums may spread before the commit: unless a transform is to change them first. Sums of a sharded variable
+  // never spread.
   bool gathers_early() const { return S::sharded || !transforms<F>; }
 
-  // Local, after `reduce`. The sum that this rank has enters the variable, and the first one leads. Throws Error (misuse): over
-  // WholeSums, of another size than the variable's; and for updates of one variable in different clip groups.
+  // Enters this rank's sum in the variable, local, after `reduce`; the first one leads. Throws Error (misuse): over WholeSums,
+  // of another size than the variable's; and for updates of one variable in different clip groups.
   void deposit(int clip) {
     if constexpr (needs_legs) {
       if (sums_.own().values.size() != state_->size()) throw open_refusal();
@@ -175,47 +175,47 @@ class DenseWay : public WayBase<C, Update> {
     this->enter(sums_.own().values, clip);
     if (!leader_) sums_.leave_parameters();
   }
-  // By the leader: the sums of the other updates are added to its own, in the order of the updates, and the sum is averaged, if
-  // that cannot wait for `apply`. Throws what the optimizer's `at` throws, so that the commit tells of it.
+  // Merges, by the leader: the sums of the other updates are added to its own, in the order of the updates, and the sum is
+  // averaged, if this cannot wait for `apply`. Throws the errors of the optimizer's `at`, so that the commit tells of it.
   void merge() {
     if (!leader_) return;
     state_->reserve_update();
     auto const& [sum, others, clip] = state_->merging;
     if (!others.empty()) sums_.renew_whole();
     for (auto const& other : others) state_->ops().add_to(sum->data(), other.data(), static_cast<std::int64_t>(sum->size()));
-    // Where what this rank owns lies in the whole and nobody looks at it before, it is averaged as it is applied.
+    // If this rank's part lies in the whole and nobody looks at it before, it is averaged as it is applied.
     left_whole_ = sums_.owns_in_place() && !transforms<F> && clip < 0;
     if (!left_whole_) state_->average(*sum, this->divisor());
   }
-  // Calls the user's function, if there is one, with the averaged part that this rank owns, which it may change.
+  // Calls the user's function, if there is one, with this rank's averaged part, which it may change.
   void transform() {
     if constexpr (transforms<F>) (*function_)(DenseGradient<T>{sums_.own().first, *state_->merging.first});
   }
-  // The part that this rank owns, as one row; a sum yet where it is averaged as it is applied. The step looks at it for what is
-  // not finite.
+  // Returns this rank's part, as one row; still a sum if it is averaged as it is applied. The step seeks elements in it that
+  // are not finite.
   RowsView<T const> result() const { return as_row(*state_->merging.first); }
-  // The elements whose squares this rank adds to the norm of its clip group: its part, or its share where all ranks have the
-  // whole. Over all ranks every element is in it once.
+  // Returns the elements whose squares this rank adds to the norm of its clip group: its part, or its share if all ranks have
+  // the whole. Over all ranks every element is in it once.
   RowsView<T const> clipped(Topology<C> const& topology) const {
     std::span<T> const values = *state_->merging.first;
     return as_row(sums_.owns_whole() ? own_share(values, topology) : values);
   }
-  // "element i", with i from the variable's first element on: of the gradient, or of the part of the result.
+  // Returns "element i", with i from the variable's first element on: of the gradient, or of the part of the result.
   std::string place_of(NonFiniteElement const& found, bool of_result) const {
     std::size_t const first = of_result ? sums_.own().first : 0;
     return joined({"element ", first + static_cast<std::size_t>(found.column)});
   }
 
-  // Called before the commit, where the optimizer measures the whole tensor. Owners measure their parts; where every rank has
-  // the whole, each measures all parts of it, so that the sums are the same.
+  // Enrols in the sums before the commit, if the optimizer measures the whole tensor. Owners measure their parts; if every rank
+  // has the whole, each measures all parts of it, so that the sums are the same.
   void enrol(MeasuredSums<C>& sums) {
     if constexpr (measures) {
       measured_.of_parts = &sums.template of<Space, S::sharded>();
       measured_.first = measured_.of_parts->add(S::measured_sums);
     }
   }
-  // Called after the commit, when the sums are where they are applied. Writes what the optimizer measures of each part, of the
-  // gradient times `given_scale`, to the places that `enrol` was given. Averages first what `merge` has left.
+  // Measures after the commit, when the sums are in their places to be applied. Writes the optimizer's measures of each part,
+  // of the gradient times `given_scale`, to the places from `enrol`. Averages first the sums left by `merge`.
   void measure(double given_scale) noexcept(Space::host_readable) {
     if constexpr (measures) {
       auto const scale = static_cast<T>(given_scale);
@@ -237,8 +237,8 @@ class DenseWay : public WayBase<C, Update> {
     }
   }
 
-  // By the leader, last: the optimizer's rule, over this rank's part where the variable is sharded, else over all elements.
-  // `given_scale` is the factor of the clip group, 1 without one. What `merge` has left is averaged on the way, with the same
+  // Applies the optimizer's rule, by the leader, last: over this rank's part of a sharded variable, else over all elements.
+  // `given_scale` is the factor of the clip group, 1 without one. Sums left by `merge` are averaged on the way, with the same
   // bits.
   [[gnu::always_inline]] void apply(double given_scale) noexcept(Space::host_readable) {
     state_->begin_update();
@@ -278,24 +278,24 @@ class DenseWay : public WayBase<C, Update> {
   }
 
  protected:
-  // What this rank gives: the user's memory, or the way's own.
+  // This rank's gradient: the user's memory, or the way's own.
   std::span<T const> gradient_;
-  // Where the sum over ranks is formed. A policy's legs fill it by `sums_.own().values`, if it is a WholeSums.
+  // The place of the sum over ranks. A policy's legs fill it by `sums_.own().values`, if it is a WholeSums.
   Sums<C, S> sums_;
 
  private:
-  // Thrown by `prepare`: the user gave a gradient of another length.
+  // Returns the error of `prepare`: the user gave a gradient of another length.
   PARALLAX_COLD Error size_refusal(int rank) const {
     return this->refusal(Errc::invalid_argument, rank,
                          joined({"a gradient of ", gradient_.size(), " elements for a variable of ", state_->size()}));
   }
-  // Thrown by `deposit`: a policy has not opened its WholeSums for the gradient at hand.
+  // Returns the error of `deposit`: a policy has not opened its WholeSums for the gradient at hand.
   PARALLAX_COLD Error open_refusal() const {
     return this->refusal(Errc::misuse, -1,
                          joined({"the way of its policy has sums of ", sums_.own().values.size(), " elements, not of ",
                                  state_->size(), ": `prepare` must call sums_.open(gradient_.size())"}));
   }
-  // In memory of the update; zeros of a rank that has joined.
+  // Copies the gradient to memory of the update; zeros of a rank that has joined.
   void keep_gradient(bool joined) {
     kept_.resize_with_slack(state_->size());
     if (joined) state_->ops().clear(kept_.data(), kept_.size() * sizeof(T));
@@ -304,13 +304,13 @@ class DenseWay : public WayBase<C, Update> {
     in_place_ = nullptr;
   }
 
-  // Whether `whole` is of sums. Asked after all merging, for one update may make its bucket gather again.
+  // Returns true if `whole` is of sums. Asked after all merging, for one update may make its bucket gather again.
   bool averages_late() const { return left_whole_ || sums_.whole_is_older(); }
 
   static constexpr bool measures = S::measures;
   static constexpr std::size_t tile_elements = 2048;  // averaged and applied while in a host's cache
 
-  // Where every rank has the whole, each looks at its share of it.
+  // Returns this rank's share of the whole, if every rank has the whole.
   static std::span<T> own_share(std::span<T> whole, Topology<C> const& topology) {
     if (topology.owner() < 0) return {};
     std::size_t const begin = part_begin(whole.size(), topology.owner(), topology.owners());
@@ -325,12 +325,12 @@ class DenseWay : public WayBase<C, Update> {
     bool operator==(Given const&) const = default;
   };
   Given given_;
-  bool moved_ = false, left_whole_ = false;  // against that of the last update; whether merge has left the averaging to apply
+  bool moved_ = false, left_whole_ = false;  // against the last update's; true if merge has left the averaging to apply
   // The copy of a gradient that outlives its call; its memory is used again.
   Buffer<T, Space> kept_;
-  // In place of Measured where the optimizer measures no tensor.
+  // In place of Measured if the optimizer measures no tensor.
   struct Nothing {};
-  // Where this tensor's sums are among those of the flight.
+  // The place of this tensor's sums among the flight's.
   struct Measured {
     detail::SumsOfParts<C, Space>* of_parts = nullptr;
     std::size_t first = 0;

@@ -1,5 +1,5 @@
-// Sums that optimizers form over whole tensors before they move, by the parts that ranks own. A flight has them once for all
-// its updates: the ways enrol, measure and read them, in a step whose optimizers measure tensors.
+// Sums over whole tensors, formed by optimizers before they move, by the ranks' own parts. A flight has them once for all its
+// updates: the ways enrol, measure and read them, in a step whose optimizers measure tensors.
 #pragma once
 
 #include <cstddef>
@@ -18,55 +18,55 @@
 namespace parallax::inline v0_2 {
 namespace detail {
 
-// What a step calls of sums, whatever memory they are in. `sharded`: of what ranks own, which are gathered; else of what every
-// rank has, and measures alike.
+// A step's view of sums in any memory. `sharded`: of parts owned by ranks, and gathered; else of wholes, measured alike by
+// every rank.
 template <Communicator C>
 class PartSums {
  public:
-  // `its_type` tells by which memory space they were made; `is_sharded` is `sharded`.
+  // Takes the type of its memory space's sums; `is_sharded` is `sharded`.
   PartSums(TypeTag its_type, bool is_sharded) : type{its_type}, sharded{is_sharded} {}
   virtual ~PartSums() = default;
 
   // Forgets the tensors of the step before; memory stays.
   virtual void clear() = 0;
-  // Whether no tensor of this step has a place.
+  // Returns true if no tensor of this step has a place.
   virtual bool empty() const = 0;
-  // Local; allocates. Called once, when all tensors have their places.
+  // Opens the sums. Local; allocates. Called once, when all tensors have their places.
   virtual void open(Topology<C> const&) = 0;
-  // Collective in the order of the lane: polled until true, and only where ranks measure different parts.
+  // Collective in the order of the lane: gathers, polled until true, and only if ranks measure different parts.
   virtual bool gather(Lane<C>&) = 0;
 
   TypeTag const type;
   bool const sharded;
 };
 
-// Owns. For each owner a row of sums over its parts of a flight's tensors, in memory of the tensors' space: a rule that is made
-// of them never has to bring them to the host. Phases: `add` for each tensor, `open`, measure, poll `gather`.
+// Owns. For each owner a row of sums over its parts of a flight's tensors, in memory of the tensors' space: a rule made of them
+// never has to bring them to the host. Phases: `add` for each tensor, `open`, measure, poll `gather`.
 template <Communicator C, MemorySpace Space>
 class SumsOfParts final : public PartSums<C> {
  public:
   explicit SumsOfParts(bool is_sharded) : PartSums<C>{type_tag<SumsOfParts>(), is_sharded} {}
 
-  // The next `add` returns 0 again.
+  // Clears: the next `add` returns 0 again.
   void clear() override { width_ = 0; }
-  // Whether `add` was not called since `clear`; alike on all ranks.
+  // Returns true if `add` was not called since `clear`; alike on all ranks.
   bool empty() const override { return width_ == 0; }
-  // The place of the first of `count` sums.
+  // Returns the place of the first of `count` sums.
   std::size_t add(std::size_t count) { return std::exchange(width_, width_ + count); }
 
-  // Local; allocates. All sums are zero.
+  // Opens with all sums zero. Local; allocates.
   void open(Topology<C> const& topology) override;
-  // The sums from `place` on of an owner's part, in memory of the space. After `open`.
+  // Returns the sums from `place` on of an owner's part, in memory of the space. After `open`.
   double* at(std::size_t owner, std::size_t place) { return sums_.data() + begins_[owner] + place; }
-  // Of this rank's part, or null if it owns none.
+  // Returns the sums of this rank's part, or null if it owns none.
   double* own(std::size_t place) { return owner_ < 0 ? nullptr : at(static_cast<std::size_t>(owner_), place); }
-  // The K sums from `place` on, of all owners: what the kernels' `finish_rule` adds up and makes a rule of.
+  // Returns the K sums from `place` on, of all owners: the kernels' `finish_rule` adds them up and makes a rule of them.
   template <std::size_t K>
   MeasuredParts<K> parts(std::size_t place) const {
     return {sums_.data() + place, begins_.size() - 1, width_};
   }
 
-  // Collective in the order of the lane: every owner's row reaches every rank.
+  // Collective in the order of the lane: brings every owner's row to every rank.
   bool gather(Lane<C>& lane) override;
 
  private:
@@ -99,12 +99,13 @@ bool SumsOfParts<C, Space>::gather(Lane<C>& lane) {
 
 }  // namespace detail
 
-// The sums of a flight, by their memory, made when they are first needed. The flight clears and opens them, the ways add their
-// tensors by `of`, and the step polls `gather` after all ways have measured.
+// The sums of a flight, by their memory, made at their first use. The flight clears and opens them, the ways add their tensors
+// by `of`, and the step polls `gather` after all ways have measured.
 template <Communicator C>
 class MeasuredSums {
  public:
-  // Local; may allocate. Those of tensors in this space, of sharded or of replicated variables; valid as long as the flight.
+  // Local; may allocate. Returns the sums of tensors in this space, of sharded or of replicated variables; valid as long as the
+  // flight.
   template <MemorySpace Space, bool sharded>
   detail::SumsOfParts<C, Space>& of() {
     using Mine = detail::SumsOfParts<C, Space>;
@@ -114,19 +115,19 @@ class MeasuredSums {
     return static_cast<Mine&>(*all_.back());
   }
 
-  // Called as a flight begins to look at what was summed: no tensor has a place. Local.
+  // Clears as a flight begins to look at its sums: no tensor has a place. Local.
   void clear() {
     for (auto& sums : all_) sums->clear();
   }
-  // Local; allocates. After the last tensor was added: all sums are zero.
+  // Opens after the last tensor was added: all sums are zero. Local; allocates.
   void open(Topology<C> const& topology) {
     for (auto& sums : all_) sums->open(topology);
   }
-  // Whether owners measure what others must know.
+  // Returns true if owners measure sums that others must know.
   bool shared() const {
     return detail::any_of(all_, [](auto const& sums) { return sums->sharded && !sums->empty(); });
   }
-  // Collective in the order of the lane; true once every rank has them.
+  // Collective in the order of the lane. Returns true once every rank has them.
   bool gather(Lane<C>& lane) {
     return detail::all_of(all_, [&](auto& sums) { return !sums->sharded || sums->gather(lane); });
   }

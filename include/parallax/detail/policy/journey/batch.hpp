@@ -20,8 +20,7 @@
 
 namespace parallax::inline v0_2 {
 
-// The hops by which a policy's batches are planned: those of the topology, or the direct one past all hosts. The topology keeps
-// them.
+// Returns the hops of a policy's batches: the topology's, or the direct one past all hosts. The topology keeps them.
 template <class E, Communicator C>
 Slice<Hop const> route_of(Topology<C> const& topology) {
   return is_direct<E> ? topology.direct() : topology.hops();
@@ -35,12 +34,12 @@ struct IndicesOf {
   using state_type = State;
   // The type of an index.
   using id_type = Id;
-  // That of the variable.
+  // The variable's state.
   State* state;
   // The rows' numbers in the table, in any order, some perhaps twice.
   std::span<Id const> ids;
 };
-// Types follow from what is named.
+// Deduces the types from the named arguments.
 template <class State, class Id>
 IndicesOf(State*, std::span<Id const>) -> IndicesOf<State, Id>;
 
@@ -49,28 +48,28 @@ template <class State, class Id, class Offset>
 struct BagsOf : IndicesOf<State, Id> {
   // The type of an offset.
   using offset_type = Offset;
-  // Where each bag begins among the indices, and the end of the last.
+  // The begin of each bag among the indices, and the end of the last.
   std::span<Offset const> offsets;
-  // A weight for each index, where `weighted`.
+  // A weight for each index, if `weighted`.
   std::span<typename State::scalar_type const> weights;
-  // How the rows of a bag become one.
+  // The pooling of a bag's rows.
   Pool pool;
-  // Whether rows are multiplied by weights before they are added.
+  // True if rows are multiplied by weights before they are added.
   bool weighted;
-  // Whether the weights lie on the table's device.
+  // True if the weights lie on the table's device.
   bool weights_there = false;
 };
 
 namespace detail {
 
-// Rows that indices are numbers in: the whole, or one of a stack's tables.
+// A range of rows for indices: the whole, or one of a stack's tables.
 struct RowRange {
-  // The first of them in the whole, and how many there are.
+  // The first of them in the whole, and their number.
   std::int64_t first, rows;
   // The table's number in its stack; -1 of the whole.
   std::int64_t table = -1;
 
-  // The range of a stack's table; where there is one table alone, the whole.
+  // Returns the range of a stack's table; of one table alone, the whole.
   template <class State>
   static RowRange of_table(State const& state, std::size_t table) {
     std::int64_t const first = state.first_row(table);
@@ -78,9 +77,9 @@ struct RowRange {
   }
 };
 
-// The key of an id outside its range, by the variable's `BadIds`: it is counted in the plan as dropped, stands for the row of the
-// range that its hash chooses, or is an Error (bad_id), which it is under `hash`, too, where there are no rows. Nothing else of a
-// plan depends on `BadIds`. `position` is the id's in the batch; `operation` is for the error.
+// Returns the key of an id outside its range, by the variable's `BadIds`: it is counted in the plan as dropped, stands for the
+// row of the range chosen by its hash, or is an Error (bad_id); under `hash`, too, if there are no rows. Nothing else of a plan
+// depends on `BadIds`. `position` is the id's in the batch; `operation` is for the error.
 template <class State, class Id>
 PARALLAX_COLD typename State::index_type key_outside(State const& state, typename State::Plan& plan, Id id,
                                                      std::size_t position, RowRange range, int rank, char const* operation) {
@@ -95,8 +94,8 @@ PARALLAX_COLD typename State::index_type key_outside(State const& state, typenam
   return state.placement().key(range.first + hashed_row(static_cast<std::uint64_t>(id), range.rows));
 }
 
-// Fills `plan.keys` with a key for each id of a batch of the host's: of a stack its bags say in which table an id is a number.
-// `assign` and `scale` call it for plans of their own.
+// Fills `plan.keys` with a key for each id of a batch of the host's: of a stack its bags give the table of an id. `assign` and
+// `scale` call it for plans of their own.
 template <class State, class Id>
 void make_keys(State const& state, typename State::Plan& plan, std::span<Id const> ids, int rank, char const* operation) {
   plan.keys.resize_with_slack(ids.size());
@@ -132,8 +131,8 @@ void group_there(State& state, typename State::Plan& plan, std::span<OnDevice<Id
   plan.group_there(ops, ids.size(), state.rows(), place);
   plan.begin_cut(0, bases, state.rows());
 }
-// Waits for the lengths of their runs, under the communicator's deadline: the device may be behind what waits for a peer. Past it
-// the communicator is aborted, and Error (timeout) thrown.
+// Waits for the lengths of their runs, under the communicator's deadline: the device may be behind work that waits for a peer.
+// Past it the communicator is aborted, and Error (timeout) thrown.
 template <Communicator C, class State>
 void await_groups(Topology<C> const& topology, State const& state, typename State::Plan& plan, char const* operation) {
   Patience<C> patience{topology.world()};
@@ -144,8 +143,8 @@ void await_groups(Topology<C> const& topology, State const& state, typename Stat
     throw error;
   }
 }
-// Refuses the first of the ids outside the table, once the groups that a device has made of `count` ids are known, where the variable
-// refuses them. `id_at` returns the one at a position.
+// Refuses the first of the ids outside the table, once a device's groups of `count` ids are known, if the variable refuses such
+// ids. `id_at` returns the one at a position.
 template <class State, class IdAt>
 void check_groups(State& state, typename State::Plan& plan, std::size_t count, IdAt const& id_at, int rank,
                   char const* operation) {
@@ -161,8 +160,8 @@ void check_groups(State& state, typename State::Plan& plan, std::size_t count, I
   static_cast<void>(key_outside(state, plan, id_at(position), position, range, rank, operation));
 }
 
-// Whether a device can plan batches of the variable's; and whether it plans one of so many indices: of those that lie there all, of
-// the host's where they are so many that to send them takes less time. The rest is planned by the host.
+// True if a device can plan batches of the variable; `is_planned_there`: true if it plans one of so many indices: all that lie
+// there, and the host's if sending so many takes less time. The host plans the rest.
 template <class State>
 inline constexpr bool can_plan_there = !State::space::host_readable && State::placed_there;
 template <class Id, class State>
@@ -171,8 +170,8 @@ bool is_planned_there(State& state, std::size_t count) {
   else return count > State::Plan::Ops::most_planned_by_host;
 }
 
-// Local. As many bags as the offsets of a pull say, which begin where they say. Those of the host are checked here, where they
-// do not fit the indices; those of a device are there, and `finish_plan` checks them; with `brings` the host takes them. Throws Error
+// Local. Begins as many bags as the offsets of a pull say, at the offsets. Offsets on the host are checked here to fit the
+// indices; offsets on a device are there, and `finish_plan` checks them; with `brings` the host takes them. Throws Error
 // (invalid_argument).
 template <class Bags, class Offset>
 void begin_bags(Bags const& given, typename Bags::state_type::Plan& plan, std::span<Offset const> offsets, int rank,
@@ -191,7 +190,7 @@ void begin_bags(Bags const& given, typename Bags::state_type::Plan& plan, std::s
     auto const* const there = reinterpret_cast<Number const*>(offsets.data());
     if constexpr (Bags::state_type::placed_there)
       if (!brings && n > 0 && !offsets.empty()) return plan.bags.begin_there(given.state->ops(), there, offsets.size() - 1, n);
-    List<Number> here(offsets.size());  // of what the host plans
+    List<Number> here(offsets.size());  // of a plan made by the host
     given.state->ops().to_host(here.data(), there, here.size());
     begin_bags(given, plan, std::span<Number const>{here}, rank);
   } else {
@@ -204,7 +203,7 @@ void begin_bags(Bags const& given, typename Bags::state_type::Plan& plan, std::s
   }
 }
 
-// Waits for the groups of a batch that a device plans, and refuses what is wrong with its indices and offsets.
+// Waits for the groups of a batch planned by a device, and refuses wrong indices and offsets.
 template <Communicator C, class Indices>
 void take_groups(Topology<C> const& topology, Indices const& given, typename Indices::state_type::Plan& plan,
                  char const* operation) {
@@ -213,7 +212,7 @@ void take_groups(Topology<C> const& topology, Indices const& given, typename Ind
   await_groups(topology, state, plan, operation);
   [[maybe_unused]] bool const in_order = plan.end_cut(0);
   if constexpr (requires { requires is_on_device<typename Indices::offset_type>; })
-    if (!in_order) begin_bags(given, plan, given.offsets, topology.rank(), true);  // which refuses them
+    if (!in_order) begin_bags(given, plan, given.offsets, topology.rank(), true);  // this refuses them
   auto const id_at = [&](std::size_t position) {
     if constexpr (!is_on_device<Id>) return given.ids[position];
     else return state.ops().read(reinterpret_cast<decltype(Id::index) const*>(given.ids.data()) + position);
@@ -221,9 +220,9 @@ void take_groups(Topology<C> const& topology, Indices const& given, typename Ind
   check_groups(state, plan, given.ids.size(), id_at, topology.rank(), operation);
 }
 
-// Local. A plan for a batch of indices, of IndicesOf or BagsOf: its distinct keys, and which of them go to whom on the first hop.
-// In two parts, between which a device makes the plans of other batches, too; many indices of the host's are sent there. Errors as of
-// the second part.
+// Local. Makes a plan for a batch of indices, of IndicesOf or BagsOf: its distinct keys, and the receiver of each on the first
+// hop. In two parts, between which a device makes the plans of other batches, too; many indices of the host's are sent there.
+// Errors as of the second part.
 template <Communicator C, class Indices>
 void begin_plan(Topology<C> const& topology, Indices const& given, typename Indices::state_type::Plan& plan,
                 [[maybe_unused]] char const* operation) {
@@ -240,7 +239,7 @@ void begin_plan(Topology<C> const& topology, Indices const& given, typename Indi
     }
   if constexpr (!is_on_device<Id>) make_keys(state, plan, given.ids, topology.rank(), operation);
 }
-// The second part: the groups of the ids, the runs of the first hop, and what of bags belongs to indices. Ids on a device that
+// Makes the second part: the groups of the ids, the runs of the first hop, and the bags' data by index. Ids on a device that
 // cannot place them are brought to the host, and keyed there. Throws Error: bad_id for an id outside the table, if the variable
 // refuses them; invalid_argument for offsets or weights that do not fit the ids.
 template <Communicator C, class Indices>
@@ -253,7 +252,7 @@ void finish_plan(Topology<C> const& topology, Indices const& given, typename Ind
   if constexpr (can_plan_there<State>) {
     there = is_planned_there<Id>(state, given.ids.size());
     if (there && !plan.padded)
-      take_groups(topology, given, plan, operation);  // of what is padded nothing is known here, nor asked
+      take_groups(topology, given, plan, operation);  // of a padded plan nothing is known here, nor asked
   }
   if (!there) {
     if constexpr (is_on_device<Id>) {
@@ -270,7 +269,7 @@ void finish_plan(Topology<C> const& topology, Indices const& given, typename Ind
     plan.bags.template place<typename State::scalar_type>(state.ops(), plan.groups, given.weights, given.weighted,
                                                           given.weights_there);
 }
-// Both parts.
+// Makes both parts.
 template <Communicator C, class Indices>
 void make_plan(Topology<C> const& topology, Indices const& given, typename Indices::state_type::Plan& plan,
                char const* operation) {
@@ -278,8 +277,8 @@ void make_plan(Topology<C> const& topology, Indices const& given, typename Indic
   finish_plan(topology, given, plan, operation);
 }
 
-// Local. The plan of a pull whose rows have moved since, for the update that was promised to its handle: one entry per index,
-// or per distinct one, which keeps how many indices named it.
+// Local. Makes again the plan of a pull whose rows have moved since, for the update promised to its handle: one entry per
+// index, or per distinct one, with the number of indices that named it.
 template <Communicator C, class State>
 PARALLAX_COLD void remake_plan(Topology<C> const& topology, State const& state, typename State::Plan& plan,
                                typename State::Plan& old, bool per_distinct) {
@@ -305,14 +304,14 @@ PARALLAX_COLD void remake_plan(Topology<C> const& topology, State const& state, 
 
 }  // namespace detail
 
-// The counts of hop 0 that ride in an agreement: how many keys of the plan go to each rank. tell(rank, count) for every target.
+// Tells the counts of hop 0 in an agreement, the numbers of the plan's keys for each rank: tell(rank, count) for every target.
 template <class Plan, class Tell>
 void tell_plan(Plan const& plan, Tell&& tell) {
   auto const& targets = plan.hops.front().targets;
   for (std::size_t t = 0; t < targets.size(); ++t) tell(targets[t], plan.sent(0, t));
 }
-// The same from the other side: told(rank) is how many keys come from it, asked for every source in order. Then hop 0 can
-// travel.
+// Hears them on the other side: told(rank), the number of keys from this rank, is asked for every source in order. Then hop 0
+// can travel.
 template <class Plan, class Told>
 void hear_plan(Plan& plan, Told&& told) {
   auto const& sources = plan.hops.front().sources;

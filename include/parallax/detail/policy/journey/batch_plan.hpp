@@ -1,5 +1,5 @@
-// The plan of a batch by itself: which distinct keys its indices name, and in which bags they lie. Made by a pull, or by an
-// update that brings indices; nothing here knows where keys travel.
+// The plan of a batch by itself: the distinct keys of its indices, and their bags. Made by a pull, or by an update that brings
+// indices; nothing here knows the travel of keys.
 #pragma once
 
 #include <cstdint>
@@ -15,25 +15,25 @@
 
 namespace parallax::inline v0_2 {
 
-// The bags of a pull: the indices of bag b are at positions begins[b] … begins[b + 1] - 1. Where they begin is known where the
-// offsets were given, by the host or on a device; what belongs to each index is in memory of the space.
+// The bags of a pull: the indices of bag b are at positions begins[b] … begins[b + 1] - 1. Their begins are known on the side
+// of the given offsets, the host or a device; the data of each index is in memory of the space.
 template <MemorySpace Space>
 struct BagPlan {
-  // What moves and sums rows in memory of the space.
+  // Operations that move and sum rows in memory of the space.
   using Ops = RowOps<Space>;
 
-  // How many bags the pull has; 0 where rows are pulled one by one.
+  // Number of bags of the pull; 0 if rows are pulled one by one.
   std::size_t count = 0;
-  // Whether indices have factors: their weights, or those of a mean.
-  bool factored = false, mean = false;    // whether a bag is the mean of the rows that it has kept
+  // True if indices have factors: their weights, or a mean's.
+  bool factored = false, mean = false;    // true if a bag is the mean of its kept rows
   Buffer<std::uint32_t, Space> of_index;  // by index: the number of its bag
-  Buffer<std::uint32_t, Space> kept;      // by bag: its indices that were not dropped, 1 if there are none
+  Buffer<std::uint32_t, Space> kept;      // by bag: its indices without dropped ones, 1 if there are none
   Buffer<std::byte, Space> factors;       // by index, of the variable's scalar type
   Buffer<std::byte, Space> pooled;        // the rows of each bag as one
 
-  // There are no bags, until some begin.
+  // Clears: there are no bags, until some begin.
   void clear() { count = 0, begin_there_ = false; }
-  // Local. As many bags as the offsets say, which are in order: each begins where the host says.
+  // Local. Begins as many bags as the offsets say, in order: each at the host's offset.
   template <class Offset>
   void begin_here(std::span<Offset const> offsets) {
     count = offsets.size() - 1;
@@ -43,8 +43,8 @@ struct BagPlan {
     shown_begins_.renew();
     begin_there_ = false;
   }
-  // Local. On a device: puts in the queue that `bags` of them begin where the `offsets` say, which lie there; and whether these
-  // are in order, for so many indices. `wrongs` tells it.
+  // Local. On a device: puts in the queue the begins of `bags` of them at `offsets`, which lie there; and a check of these
+  // offsets' order, for so many indices. `wrongs` has its result.
   template <class Offset>
   void begin_there(Ops const& ops, Offset const* offsets, std::size_t bags, std::size_t indices) {
     count = bags;
@@ -52,14 +52,14 @@ struct BagPlan {
     ops.take_offsets(offsets, count, indices, made_.data());
     begin_there_ = true;
   }
-  // Of bags that a device has made, numbers in its memory: zeros where their offsets were right. Else they begin anywhere within
-  // the indices. None of bags that the host has made.
+  // Returns numbers in a device's memory, of bags made there: zeros if their offsets were right. Else they begin anywhere
+  // within the indices. None for bags made by the host.
   std::span<std::uint32_t const> wrongs() const {
     return begin_there_ ? made_.span().subspan(count + 1) : std::span<std::uint32_t const>{};
   }
 
-  // Local. Fills what belongs to indices, once where bags begin is made, and the groups of the indices. Without weights, by which a
-  // mean is none; `there`: these lie in memory of the space.
+  // Local. Fills the data of indices, after the begins of bags and the groups of the indices were made. With `weighted` the
+  // factors are the weights, and no mean's; `there`: these lie in memory of the space.
   template <class T, class Index>
   void place(Ops const& ops, Groups<Index, Space>& groups, std::span<T const> weights, bool weighted, bool there) {
     std::size_t const n = groups.count();
@@ -78,34 +78,34 @@ struct BagPlan {
     bool const here = Space::host_readable || !there;
     ops.copy_bytes(factors.data(), here ? shown_weights_.of(ops, given).data() : given.data(), given.size());
   }
-  // The rows of bags as terms of a sum, one for each index: its factor times row `of_index` of `rows`, which has one for each
+  // Returns the rows of bags as terms of a sum, one for each index: its factor times row `of_index` of `rows`, one row for each
   // bag. In memory of the space.
   template <class T>
   RowTerms<T> terms(RowsView<T const> rows) const {
     return {rows, of_index.data(), factor_list<T>()};
   }
-  // The factors alone, one for each index; null where there are none.
+  // Returns the factors alone, one for each index; null without any.
   template <class T>
   T const* factor_list() const {
     return factored ? reinterpret_cast<T const*>(factors.data()) : nullptr;
   }
-  // Where bags begin, and the end of the last: where operations in the space find it.
+  // Returns the begins of bags, and the end of the last, for operations in the space.
   std::span<std::uint32_t const> begins_there(Ops const& ops) {
     if constexpr (!Space::host_readable)
       if (begin_there_) return {made_.data(), count + 1};
     return shown_begins_.of(ops, begins_.span());
   }
-  // The same in the host's memory; of bags that a device has made, for which the stream is waited for, it is a copy.
+  // Returns them in the host's memory; of bags made by a device it is a copy, and the stream is waited for.
   std::span<std::uint32_t const> begins_here([[maybe_unused]] Ops const& ops) {
     if constexpr (!Space::host_readable)
       if (begin_there_) {
         begins_.resize_with_slack(count + 1);
         ops.to_host(begins_.data(), made_.data(), count + 1);
       }
-    return std::as_const(begins_).span();  // not converted, which would cost every compiler 60 M instructions
+    return std::as_const(begins_).span();  // as it is: a conversion costs every compiler 60 M instructions
   }
 
-  // Local. All but `pooled`, for a plan that is made again for the update of the same batch.
+  // Local. Copies all but `pooled`, for a plan that is made again for the update of the same batch.
   PARALLAX_COLD void copy_from(Ops const& ops, BagPlan const& other) {
     count = other.count, factored = other.factored, mean = other.mean;
     begins_.resize_with_slack(other.begins_.size());
@@ -121,55 +121,55 @@ struct BagPlan {
   }
 
  private:
-  Buffer<std::uint32_t> begins_;       // count + 1, of offsets that the host was given
+  Buffer<std::uint32_t> begins_;       // count + 1, of offsets given to the host
   Buffer<std::uint32_t, Space> made_;  // of others: count + 1, and `wrongs` behind
   bool begin_there_ = false;
   Shown<std::uint32_t, Space> shown_begins_;
   Shown<std::byte, Space> shown_weights_;
 };
 
-// The distinct keys of a batch, and which of its indices named each. The plan is made where the indices are: by the host, or on a
-// device, which tells the host no more than how many keys go where. Rows, and what moves and sums them, are in memory of the
-// space. Owns its memory; pooled and reused.
+// The distinct keys of a batch, and the indices of each. The plan is made on the side of the indices: by the host, or on a
+// device, which tells the host only the numbers of keys by receiver. Rows, and operations on them, are in memory of the space.
+// Owns its memory; pooled and reused.
 template <class Index, MemorySpace Space = HostSpace>
 struct BatchPlan {
-  // What moves and sums rows in memory of the space.
+  // Operations that move and sum rows in memory of the space.
   using Ops = RowOps<Space>;
 
-  // The distinct keys, ascending and so owner after owner, and which indices named each.
+  // The distinct keys, ascending and so owner after owner, and the indices of each.
   Groups<Index, Space> groups;
   Buffer<Index> keys;               // scratch: keys of the host's before grouping
   Buffer<std::byte, Space> values;  // the rows after a pull: size() rows
-  // Of a pull whose rows the trainer changes: the copy that it changes.
-  Buffer<std::byte, Space> edited, differences;  // what it has changed: the rows of its gradient
+  // Of a pull with rows changed by the trainer: the copy for these changes.
+  Buffer<std::byte, Space> edited, differences;  // its changes: the rows of its gradient
   // Scratch of grouping, here and at the levels above.
   SortScratch<Index> sort;
   std::size_t dropped = 0;  // indices outside the table that take no part; their inverse is size()
   int users = 0;            // handles and updates that hold this plan
-  bool padded = false;      // its keys have places, see `px::Padded`: of how many of them keys are is not known
+  bool padded = false;      // its keys have places, see `px::Padded`: the number of places with keys is not known
   bool stepped = false;     // a step has applied gradients of its rows
-  bool retired = false;     // its keys are those of an earlier placement; `retired_rows` the table rows
-  // By distinct key: the table row that it meant under the earlier placement. Of a retired plan only.
+  bool retired = false;     // its keys are of an earlier placement; `retired_rows` the table rows
+  // By distinct key: its table row under the earlier placement. Of a retired plan only.
   Buffer<Index> retired_rows;
-  Buffer<std::uint32_t> named;  // of a plan made again of distinct rows: how many indices named each; empty otherwise
-  // The bags of its indices, where the pull has some.
+  Buffer<std::uint32_t> named;  // of a plan made again of distinct rows: the number of indices of each; empty otherwise
+  // The bags of its indices, if the pull has some.
   BagPlan<Space> bags;
 
-  // Indices of the batch, also those that were dropped.
+  // Returns the number of indices of the batch, with dropped ones.
   std::size_t indices() const { return groups.count(); }
-  // Distinct keys: so many rows travel for this rank, however often an index repeats.
+  // Returns the number of distinct keys: so many rows travel for this rank, however often an index repeats.
   std::size_t size() const { return groups.size(); }
 
-  // How many indices named each of the keys [first, last), written to memory of the space.
+  // Writes the number of indices of each of the keys [first, last) to memory of the space.
   void times_named(Ops const& ops, std::size_t first, std::size_t last, std::uint32_t* out) {
     if (named.empty()) ops.run_lengths(groups.there(ops), first, last, out);
     else ops.sum_counts(shown_named_.of(ops, named.span()), groups.there(ops), first, last, out);
   }
-  // Other indices are `named`, or none.
+  // Notes that other indices are `named`, or none.
   void renew_named() { shown_named_.renew(); }
 
-  // Where operations in the space find keys, or numbers of rows, which may be others in every call: the host's, or some that are
-  // there.
+  // Returns keys, or numbers of rows, as operations in the space find them, perhaps others in every call: the host's, or some
+  // that are there.
   template <class Keys>
   std::span<Index const> shown_keys(Ops const& ops, Keys const& given) {
     if constexpr (requires { given.there(ops); }) {
@@ -180,7 +180,7 @@ struct BatchPlan {
     }
   }
 
-  // Local. The placement is about to change: what still holds this plan finds its rows by number.
+  // Local. Retires the plan before a change of placement: holders of this plan find its rows by number.
   template <class RowOf>
   PARALLAX_COLD void retire(RowOf&& row_of) {
     if (retired) return;
@@ -195,19 +195,20 @@ struct BatchPlan {
     groups.group_here(ops, std::span<Index const>{keys.data(), count}, rows + (dropped > 0), sort);
     if (dropped > 0) groups.drop_last();
   }
-  // On a device: `place` writes there the keys of so many indices, `rows` for one outside the table, and they are grouped.
+  // Groups on a device: `place` writes there the keys of so many indices, `rows` for one outside the table, and they are
+  // grouped.
   template <class Place>
   void group_there(Ops const& ops, std::size_t count, std::int64_t rows, Place&& place) {
     groups.group(ops, place_there(count, place), count, rows, sort);
   }
-  // Where `place` has written the keys of so many indices.
+  // Returns the keys of so many indices, just written by `place`.
   template <class Place>
   Index const* place_there(std::size_t count, Place&& place) {
     placed_.resize_with_slack(count);
     place(placed_.data());
     return placed_.data();
   }
-  // On a device: sends it indices of the host's, by one copy. They are valid until the next `send`.
+  // Sends indices of the host's to a device, by one copy. They are valid until the next `send`.
   template <class Id>
   auto send(Ops const& ops, std::span<Id const> ids) {
     using Number =
@@ -218,7 +219,7 @@ struct BatchPlan {
     });
     return on_device(std::span{reinterpret_cast<Number const*>(sent.data()), ids.size()});
   }
-  // A row of zeros behind the pulled ones, which is what dropped indices get. May allocate.
+  // Appends a row of zeros behind the pulled ones, for dropped indices. May allocate.
   void append_zeros(Ops const& ops, std::size_t row_bytes) {
     std::size_t const bytes = size() * row_bytes;
     if (values.capacity() < bytes + row_bytes) {

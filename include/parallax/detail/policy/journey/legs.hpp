@@ -1,5 +1,5 @@
-// The legs of which journeys of rows are made: what one transfer carries from level k of a plan over hop k, or to everybody. A
-// journey owns its legs, opens the slips of the next one, writes, and reads what came in.
+// The legs of journeys of rows: each a transfer from level k of a plan over hop k, or to everybody. A journey owns its legs,
+// opens the slips of the next one, writes, and reads its arrivals.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@
 
 namespace parallax::inline v0_2 {
 
-// Rows that came in over one leg, and how many indices named each. Owns them.
+// Rows that came in over one leg, and the number of indices of each. Owns them.
 template <class T, MemorySpace Space>
 struct ArrivedRows {
   // Packed rows of T, source after source, decoded if the wire encodes.
   Buffer<std::byte, Space> rows;
-  // A number for each row, in the same memory; empty where rows are not counted.
+  // A number for each row, in the same memory; empty if rows are not counted.
   Buffer<std::byte, Space> counts;
-  // The first element of the first row.
+  // Returns the first element of the first row.
   T const* first() const { return reinterpret_cast<T const*>(rows.data()); }
-  // The counts as numbers, in the order of the rows.
+  // Returns the counts as numbers, in the order of the rows.
   std::span<std::uint32_t const> count_span() const {
     return {reinterpret_cast<std::uint32_t const*>(counts.data()), counts.size() / sizeof(std::uint32_t)};
   }
@@ -48,7 +48,7 @@ void write_level(RowOps<Space> const& ops, RowPlan<Index, Space>& plan, std::siz
     ops.pack_rows(own.values, begin, end, out);
   }
 }
-// Writes how many indices, of all ranks below, named each of the keys [begin, end) of level k, in memory of the space.
+// Writes the number of indices, of all ranks below, of each of the keys [begin, end) of level k, in memory of the space.
 template <class Index, class T, MemorySpace Space>
 void write_level_counts(RowOps<Space> const& ops, RowPlan<Index, Space>& plan, std::size_t k,
                         ArrivedRows<T, Space> const& arrived, std::size_t begin, std::size_t end, std::uint32_t* out) {
@@ -56,8 +56,8 @@ void write_level_counts(RowOps<Space> const& ops, RowPlan<Index, Space>& plan, s
   else plan.times_named(ops, begin, end, out);
 }
 
-// Counts what ranks read in place as if it had been sent: so many bytes for each key of the runs of hop 0, up from who asks or
-// pushes to the owners, or down.
+// Counts reads in place as if the bytes had been sent: so many bytes for each key of the runs of hop 0, up from a rank that
+// asks or pushes to the owners, or down.
 template <Communicator C, class Plan>
 [[gnu::noinline]] void count_lent_runs(Lane<C>& lane, Plan const& plan, std::size_t bytes, Payload payload, bool up) {
   Hop const& hop = plan.hops.front();
@@ -68,23 +68,23 @@ template <Communicator C, class Plan>
   for (std::size_t s = 0; s < hop.sources.size(); ++s) count(hop.sources[s], plan.received_from(0, s), !up);
 }
 
-// How many keys of level k follow to each target of hop k. Control bytes.
+// The numbers of keys of level k for each target of hop k. Control bytes.
 template <Communicator C, class Plan>
 struct CountsLeg {
   // In the host's mail, of the transfer at hand.
   int slip = -1;
-  // A number for each target, and from each source.
+  // Opens a number for each target, and from each source.
   void open(Mail<C>& mail, Plan const& plan, std::size_t k) {
     slip = mail.open(sizeof(std::uint64_t), Payload::control);
     for (int const target : plan.hops[k].targets) mail.send(slip, target, sizeof(std::uint64_t));
     for (int const source : plan.hops[k].sources) mail.expect(slip, source, sizeof(std::uint64_t));
   }
-  // The lengths of this rank's runs; level k is cut by then.
+  // Writes the lengths of this rank's runs; level k is cut by then.
   void write(Mail<C>& mail, Plan const& plan, std::size_t k) {
     auto const& targets = plan.hops[k].targets;
     for (std::size_t t = 0; t < targets.size(); ++t) *mail.template outgoing<std::uint64_t>(slip, targets[t]) = plan.sent(k, t);
   }
-  // The plan expects what each source has announced, so that keys can follow.
+  // Has the plan expect each source's announced keys, so that they can follow.
   void read(Mail<C>& mail, Plan& plan, std::size_t k) {
     auto const& sources = plan.hops[k].sources;
     for (std::size_t s = 0; s < sources.size(); ++s)
@@ -95,15 +95,15 @@ struct CountsLeg {
 // The keys of level k to the targets of hop k; on arrival they are merged into level k + 1.
 template <Communicator C, class Plan>
 struct KeysLeg {
-  // The integer that holds a key.
+  // The integer type of a key.
   using Index = typename Plan::index_type;
-  // Where keys travel: in the mail of their table's memory.
+  // The space of travelling keys: they go in the mail of their table's memory.
   using Space = typename Plan::space;
-  // What sums rows in memory of the space.
+  // Operations that sum rows in memory of the space.
   using Ops = RowOps<Space>;
-  // In that mail.
+  // The slip in this mail.
   int slip = -1;
-  // A run of keys for each target, and from each source; how long they are is known on both sides.
+  // Opens a run of keys for each target, and from each source; both sides know their lengths.
   void open(Mails<C>& mails, Plan const& plan, std::size_t k) {
     auto& mail = mails.template of<Space>();
     Hop const& hop = plan.hops[k];
@@ -112,7 +112,7 @@ struct KeysLeg {
     for (std::size_t s = 0; s < hop.sources.size(); ++s)
       mail.expect(slip, hop.sources[s], plan.received_from(k, s) * sizeof(Index));
   }
-  // Level k's keys, run after run.
+  // Writes level k's keys, run after run.
   void write(Mails<C>& mails, Ops const& ops, Plan& plan, std::size_t k) {
     auto& mail = mails.template of<Space>();
     Hop const& hop = plan.hops[k];
@@ -123,25 +123,25 @@ struct KeysLeg {
         copies.add(mail.template outgoing<Index>(slip, hop.targets[t]), keys + plan.runs[k].sent[t], n * sizeof(Index));
     copies.start();
   }
-  // `rows` is the table's, the bound of the keys. The ranks of the hop have agreed on its runs from here on.
+  // Reads the keys. `rows` is the table's, the bound of the keys. The ranks of the hop have agreed on its runs from here on.
   void read(Mails<C>& mails, Ops const& ops, Plan& plan, std::size_t k, std::int64_t rows) {
     mails.template of<Space>().take(slip, plan.hops[k].sources, plan.received);
     plan.merge_received(ops, k, rows);
   }
 };
 
-// The rows of level k, and their counts where they are counted, to the targets of hop k. `rows` are what arrived over the hop
-// below, and then over this one. Rows travel as the wire has them.
+// The rows of level k, and their counts if they are counted, to the targets of hop k. `rows` are the arrivals over the hop
+// below, and then over this one. Rows travel by the wire.
 template <Communicator C, class Index, class T, MemorySpace Space, class W = IdentityWire>
 struct RowsLeg {
-  // The plan whose levels the rows are of.
+  // The plan with the rows' levels.
   using Plan = RowPlan<Index, Space>;
   // The rows, in the mail of their memory.
   WireSlip<W, T, Space> rows_slip;
   // The counts, in the same mail.
   int counts_slip = -1;
 
-  // Rows of `width` elements for each key of the runs. `counted`: with how many indices named each.
+  // Opens rows of `width` elements for each key of the runs. `counted`: with the number of indices of each.
   void open(Mails<C>& mail, Plan const& plan, std::size_t k, std::int64_t width, bool counted) {
     Hop const& hop = plan.hops[k];
     auto& rows = mail.template of<Space>();
@@ -157,7 +157,7 @@ struct RowsLeg {
       if (counted) rows.expect(counts_slip, hop.sources[s], plan.received_from(k, s) * sizeof(std::uint32_t));
     }
   }
-  // `own` are this rank's rows for level 0, `arrived` those of level k above.
+  // Writes the runs. `own` are this rank's rows for level 0, `arrived` the rows of a level k above it.
   void write(Mails<C>& mail, RowOps<Space> const& ops, Plan& plan, std::size_t k, OwnRows<T> const& own,
              ArrivedRows<T, Space> const& arrived, bool counted) {
     Hop const& hop = plan.hops[k];
@@ -170,7 +170,7 @@ struct RowsLeg {
         write_level_counts(ops, plan, k, arrived, begins[t], begins[t + 1],
                            mail.template of<Space>().template outgoing<std::uint32_t>(counts_slip, hop.targets[t]));
   }
-  // Rows and counts go to `arrived`.
+  // Reads rows and counts into `arrived`.
   void read(Mails<C>& mail, Plan const& plan, std::size_t k, ArrivedRows<T, Space>& arrived, bool counted) {
     auto const& sources = plan.hops[k].sources;
     rows_slip.take(mail.template of<Space>(), sources, arrived.rows);
@@ -178,29 +178,28 @@ struct RowsLeg {
   }
 };
 
-// The same keys, rows and counts from every giver to all takers; in a leg of its own before, where they are not known, how
-// many.
+// Equal keys, rows and counts from every giver to all takers; a leg of sizes goes before if they are not known.
 template <Communicator C, class Index, class T, MemorySpace Space, class W = IdentityWire>
 struct GatherLeg {
-  // What this rank gives; `rows(out)` and `counts(out)` write them.
+  // This rank's gift; `rows(out)` and `counts(out)` write them.
   struct Given {
     // Distinct and ascending, in memory of the space.
     std::span<Index const> keys;
     // Called once, with room for a packed row of each key; must outlive the `write` only.
     FunctionRef<void(T*)> rows;
-    // Called once where rows are counted, with room for a number of each key.
+    // Called once if rows are counted, with room for a number of each key.
     FunctionRef<void(std::uint32_t*)> counts;
   };
 
   List<std::size_t> expected;     // keys, by giver
   Buffer<std::byte, Space> keys;  // as they arrived, giver after giver
 
-  // The keys; in the leg before how many they are, in the host's mail.
+  // The keys; in the leg before their number, in the host's mail.
   int keys_slip = -1, counts_slip = -1;  // of the counts
-  // The rows, which like keys and counts go in the mail of their memory.
+  // The rows; like keys and counts they go in the mail of their memory.
   WireSlip<W, T, Space> rows_slip;
 
-  // The leg before. `gives`: this rank is a giver. The givers name it among their takers, and the takers them among their
+  // Opens the leg before. `gives`: this rank is a giver. The givers name it among their takers, and the takers them among their
   // givers.
   void open_sizes(Mail<C>& mail, bool gives, Slice<int const> takers, Slice<int const> givers) {
     keys_slip = mail.open_shared(sizeof(std::uint64_t), Payload::control);
@@ -208,7 +207,7 @@ struct GatherLeg {
       for (int const rank : takers) mail.send(keys_slip, rank, sizeof(std::uint64_t));
     for (int const rank : givers) mail.expect(keys_slip, rank, sizeof(std::uint64_t));
   }
-  // How many keys this rank is going to give.
+  // Writes the number of keys this rank is going to give.
   void write_size(Mail<C>& mail, std::size_t size) {
     mail.template write_shared<std::uint64_t>(keys_slip, [&](auto* out) { *out = size; });
   }
@@ -218,7 +217,7 @@ struct GatherLeg {
     for (std::size_t s = 0; s < givers.size(); ++s) expected[s] = *mail.template incoming<std::uint64_t>(keys_slip, givers[s]);
   }
 
-  // The leg itself: `gives` keys of this rank for each taker, `expected` ones from each giver. All takers get the same.
+  // Opens the leg itself: `gives` keys of this rank for each taker, `expected` ones from each giver. All takers get the same.
   void open(Mails<C>& mail, std::size_t gives, Slice<int const> takers, Slice<int const> givers, std::int64_t width,
             bool counted) {
     auto& rows = mail.template of<Space>();
@@ -237,7 +236,7 @@ struct GatherLeg {
       if (counted) rows.expect(counts_slip, givers[s], expected[s] * sizeof(std::uint32_t));
     }
   }
-  // Writes what is given once, whoever takes it.
+  // Writes the gift once, for all takers.
   void write(Mails<C>& mail, Given const& given, bool counted) {
     auto& rows = mail.template of<Space>();
     auto const queue = queue_of<Space>(rows.topology().world());
@@ -246,14 +245,14 @@ struct GatherLeg {
     rows_slip.write_shared(rows, given.rows);
     if (counted) rows.template write_shared<std::uint32_t>(counts_slip, given.counts);
   }
-  // Takes all keys, rows and counts, giver after giver. Nothing is merged: a key that several give comes several times.
+  // Takes all keys, rows and counts, giver after giver. Nothing is merged: a key of several givers comes several times.
   void read(Mails<C>& mail, Slice<int const> givers, ArrivedRows<T, Space>& arrived, bool counted) {
     auto& rows = mail.template of<Space>();
     rows.take(keys_slip, givers, keys);
     rows_slip.take(rows, givers, arrived.rows);
     if (counted) rows.take(counts_slip, givers, arrived.counts);
   }
-  // `keys` as numbers, a key for each row that arrived, in memory of the space.
+  // Returns `keys` as numbers, a key for each arrived row, in memory of the space.
   std::span<Index const> arrived_keys() const {
     return {reinterpret_cast<Index const*>(keys.data()), keys.size() / sizeof(Index)};
   }

@@ -1,5 +1,5 @@
-// The journey of a pull: what `Session::pull` sends to the owners of rows, and what they answer. A fetch has one for each of
-// its tables, and calls its legs as `carry` asks for them.
+// The journey of a pull: keys sent by `Session::pull` to the owners of rows, and their answers. A fetch has one for each of its
+// tables, and calls its legs as `carry` asks for them.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@
 
 namespace parallax::inline v0_2 {
 
-// How the owner of a table reads the rows that are asked for, in memory of its space. A fetch has one for each of its tables, so
-// that journeys do not depend on how a table is updated. E: what its elements are kept as.
+// Access of a table's owner to the rows asked for, in memory of its space. A fetch has one for each of its tables, so that
+// journeys do not depend on the table's update. E: the type of kept elements.
 template <class Index, class T, class E, MemorySpace Space>
 class RowSource {
  public:
-  // Where rows lie, for ranks that read them there.
+  // The rows' place, for ranks that read them there.
   struct LentTable {
     // Row 0.
     E const* rows;
@@ -27,22 +27,22 @@ class RowSource {
     Directory<Index> directory;
   };
 
-  // Brings rows up to date that were asked for.
+  // Brings the rows asked for up to date.
   virtual void touch(typename Groups<Index, Space>::Keys const& keys) = 0;
-  // Whether `touch` does anything, alike on all ranks.
+  // Returns true if `touch` does anything, alike on all ranks.
   virtual bool touches() const = 0;
-  // Writes the rows of `keys`, shown, to `out`, packed, of the type that PullJourney::Gathered says.
+  // Writes the rows of `keys`, shown, to `out`, packed, of type PullJourney::Gathered.
   virtual void gather(std::span<Index const> keys, void* out) const = 0;
-  // Valid until rows change.
+  // Returns the rows' place, valid until rows change.
   virtual LentTable lent() const = 0;
 
  protected:
   ~RowSource() = default;
 };
 
-// The journey of a pull: keys climb to the owners hop by hop, deduplicated on the way; rows come down the same way. Where ranks read
-// each other's memory, and nobody passes rows on, `lend` takes the place of all legs: owners read the keys, and those who asked
-// read the rows, where they lie.
+// The journey of a pull: keys climb to the owners hop by hop, deduplicated on the way; rows come down the same way. If ranks
+// read each other's memory, and nobody passes rows on, `lend` takes the place of all legs: owners read the keys in place, and
+// the askers read the rows.
 template <Communicator C, class Index, class T, class E, MemorySpace Space, class W = IdentityWire>
 class PullJourney {
   using Plan = RowPlan<Index, Space>;
@@ -50,18 +50,18 @@ class PullJourney {
   using Source = RowSource<Index, T, E, Space>;
 
  public:
-  // Whether owners keep rows as the wire has them.
+  // True if owners keep rows in the wire's form.
   static constexpr bool kept_as_sent = encodes<W> && std::same_as<typename W::template element<T>, E>;
-  // The elements that owners gather.
+  // The type of gathered elements.
   using Gathered = std::conditional_t<kept_as_sent, E, T>;
-  // Written by the fetch: whether this journey has a leg in the transfer at hand.
+  // Written by the fetch: true if this journey has a leg in the transfer at hand.
   bool travelling = false;
 
-  // Whether rows of this type could be read where they lie.
+  // True if rows of this type could be read in place.
   static constexpr bool can_lend = Space::host_readable && !encodes<W> && std::same_as<E, T>;
 
-  // Local, before the agreement; the plan's level 0 holds the keys, and hop 0 is cut. Notes what each rank is told: where the keys
-  // for it are, and where this rank's rows.
+  // Local, before the agreement; the plan's level 0 holds the keys, and hop 0 is cut. Notes a record for each rank: the place
+  // of the keys for it, and of this rank's rows.
   void lend(Plan& plan, Source const& table, int ranks) requires can_lend {
     plan_ = &plan;
     plan.lent = true;
@@ -81,14 +81,14 @@ class PullJourney {
   void tell_lent(Tell&& tell) const {
     for (int rank = 0; told_to(rank) != told_end(); ++rank) tell(rank, address_of(told_to(rank)));
   }
-  // Once all have agreed: told(rank) is what that rank has told.
+  // Hears, once all have agreed: told(rank) is the address told by this rank.
   template <class Told>
   void hear_lent(Told&& told) {
     plan_->heard_words.clear();
     for (int rank = 0; told_to(rank) != told_end(); ++rank) plan_->heard_words.push_back(record_at<Word>(told(rank)));
   }
-  // Local, after `start`, as this rank reads: takes the keys as an owner. Where it has to bring their rows up to date it does, and
-  // says so: then rows are read once all owners have.
+  // Local, after `start`, as this rank reads: takes the keys as an owner. Brings their rows up to date if it has to, and
+  // returns true then: rows are read once all owners have done so.
   bool take_keys() requires can_lend {
     auto const& sources = plan_->hops[0].sources;
     plan_->copy_received([&](std::size_t s) -> LentKeys<Index> const* { return &word_of(sources[s]); });
@@ -97,7 +97,7 @@ class PullJourney {
     if (owner_ >= 0) table_->touch(plan_->top().named());
     return true;
   }
-  // Likewise: reads the rows that were asked for.
+  // Takes, likewise, the rows asked for.
   void take_rows() requires can_lend {
     Hop const& hop = plan_->hops[0];
     plan_->values.resize_with_slack(plan_->size() * width_ * sizeof(T));
@@ -111,8 +111,8 @@ class PullJourney {
                         out + first * width_);
     }
   }
-  // Local, once this rank has read: what needs none of the others' memory. Counts as if keys and rows had been sent; the journey is
-  // over.
+  // Local, once this rank has read: ends the journey, with the work that needs none of the others' memory. Counts as if keys
+  // and rows had been sent.
   void end_lent(Lane<C>& lane) requires can_lend {
     if (!table_->touches()) plan_->merge_received(*ops_, 0, rows_);
     count_lent_runs(lane, *plan_, sizeof(Index), Payload::ids, true);
@@ -120,8 +120,8 @@ class PullJourney {
     finished_ = true;
   }
 
-  // Local. The plan's level 0 holds the keys; hop 0 is cut and its received counts are known. `held`: when all keys have
-  // arrived the journey rests, as one that is over, until `release`.
+  // Local. Starts. The plan's level 0 holds the keys; hop 0 is cut and its received counts are known. `held`: when all keys
+  // have arrived the journey rests, as one that is over, until `release`.
   void start(Plan& plan, Source& table, Ops const& ops, std::span<Index const> bases, std::int64_t rows, std::int64_t width,
              int owner, bool held = false) {
     plan_ = &plan;
@@ -136,14 +136,13 @@ class PullJourney {
     finished_ = false;
     held_ = held;
   }
-  // Local. Rows may come down: the owners' tables are as the pull is to see them. Of a journey that is not held nothing
-  // changes.
+  // Local. Lets rows come down: the owners' tables are ready for the pull. Of a journey that is not held nothing changes.
   void release() { held_ = false; }
-  // Local. There is nothing to travel: every rank has all rows of this table, and reads its own.
+  // Local. Stops: every rank has all rows of this table, and reads its own.
   void stop() { finished_ = true; }
 
-  // Declares the next leg: keys on hop 0, then counts and keys on each hop above, then rows on each hop down. False where it has
-  // arrived, or is held.
+  // Opens the next leg: keys on hop 0, then counts and keys on each hop above, then rows on each hop down. Returns false if it
+  // has arrived, or is held.
   bool next(Mails<C>& mail) {
     if (finished_ || (held_ && leg_ == PullLoad::rows)) return false;
     if (leg_ == PullLoad::counts) counts_.open(mail.of(), *plan_, hop_);
@@ -152,7 +151,7 @@ class PullJourney {
     return true;
   }
 
-  // Fills the leg. Before rows an owner brings those that were asked for up to date, and gathers them.
+  // Fills the leg. Before rows an owner brings the ones asked for up to date, and gathers them.
   void write(Mails<C>& mail) {
     if (leg_ == PullLoad::counts) counts_.write(mail.of(), *plan_, hop_);
     if (leg_ == PullLoad::keys) keys_.write(mail, *ops_, *plan_, hop_);
@@ -160,7 +159,7 @@ class PullJourney {
     if (leg_ == PullLoad::rows) write_rows(mail.template of<Space>());
   }
 
-  // Takes what came in: counts are noted, keys merged and cut for the next hop, rows kept for the hop below. After the last leg
+  // Takes the arrivals: counts are noted, keys merged and cut for the next hop, rows kept for the hop below. After the last leg
   // the plan's `values` have a row for each of its distinct keys, in their order.
   void read(Mails<C>& mail) {
     switch (leg_) {
@@ -185,20 +184,20 @@ class PullJourney {
   }
 
  private:
-  // What the next transfer carries. Rows go down the hops that counts and keys went up.
+  // The cargo of the next transfer. Rows go down the hops that counts and keys went up.
   enum class PullLoad : unsigned char { counts, keys, rows };
 
-  // What a rank tells another: keys of rows that it asks that one for, and where its own rows lie.
+  // A rank's record for another: keys of the rows it asks this one for, and the place of its own rows.
   struct Word : LentKeys<Index> {
     typename Source::LentTable lent{};
   };
 
-  // Of this rank, in memory of the plan; then what that rank has told.
+  // Returns this rank's record for another, in memory of the plan; `word_of`: the record told by that rank.
   Word* told_to(int rank) const { return reinterpret_cast<Word*>(plan_->lent_words.data()) + rank; }
   Word* told_end() const { return reinterpret_cast<Word*>(plan_->lent_words.data() + plan_->lent_words.size()); }
   Word const& word_of(int rank) const { return *static_cast<Word const*>(plan_->heard_words[static_cast<std::size_t>(rank)]); }
 
-  // Rows go to the sources of the hop, and come from its targets: the keys' way, backwards.
+  // Opens the rows' leg: rows go to the sources of the hop, and come from its targets, the keys' way backwards.
   void open_rows(Mail<C, Space>& mail) {
     Hop const& hop = plan_->hops[hop_];
     rows_slip_.open(mail, Payload::rows);
@@ -207,7 +206,7 @@ class PullJourney {
     for (std::size_t t = 0; t < hop.targets.size(); ++t) rows_slip_.expect(mail, hop.targets[t], plan_->sent(hop_, t) * width_);
   }
 
-  // At the top the rows come from the owner's table, further down from the rows that just arrived.
+  // Writes rows: at the top from the owner's table, further down from the rows that just arrived.
   void write_rows(Mail<C, Space>& mail) {
     Hop const& hop = plan_->hops[hop_];
     auto& level = plan_->level(hop_ + 1);

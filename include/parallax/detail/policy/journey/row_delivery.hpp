@@ -1,5 +1,5 @@
-// The journey of rows to all ranks that hold them, each row as it is: what `Session::assign` and `Session::scale` send, and how
-// they find rows that contradict each other.
+// The journey of rows to all ranks that hold them, each row as it is: the traffic of `Session::assign` and `Session::scale`,
+// and the search for rows that contradict each other.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@
 
 namespace parallax::inline v0_2 {
 
-// Two rows that are given for one key and differ: by their positions in what was grouped. Or none.
+// Two rows given for one key that differ: by their positions among the grouped rows. Or none.
 struct RowConflict {
-  // Whether there are such rows; the other members mean something only then.
+  // True if there are such rows; the other members mean something only then.
   bool found = false;
   std::size_t key = 0;  // its number among the distinct ones
-  // The position of the row that the other one is held against, the first of its key.
+  // The position of the row compared with, the first of its key.
   std::uint32_t first = 0, second = 0;  // of the other one
-  // The first column in which they differ.
+  // The first differing column.
   std::int64_t column = 0;
 };
 
-// The first two rows of one key that do not have the same bits, key after key. `rows` has a row for each position that was
-// grouped, in memory of the host. Local: a rank looks at its own rows before they travel, and at what has arrived.
+// Returns the first two rows of one key that do not have the same bits, key after key. `rows` has a row for each grouped
+// position, in memory of the host. Local: a rank looks at its own rows before they travel, and at its arrivals.
 template <class Index, class T>
 RowConflict conflict_in(Grouping<Index> const& groups, RowsView<T const> rows) {
   for (std::size_t key = 0; key < groups.size(); ++key) {
@@ -38,23 +38,23 @@ RowConflict conflict_in(Grouping<Index> const& groups, RowsView<T const> rows) {
   return {};
 }
 
-// Distinct keys, each with a row, go to the rows' owners, past all levels, or, of a table of which every rank has all rows, to
-// all ranks. A leg of counts goes before. Nothing is summed: the plan's top level groups what all ranks gave.
+// Distinct keys, each with a row, go to the rows' owners, past all levels, or, if every rank has all rows of the table, to all
+// ranks. A leg of counts goes before. Nothing is summed: the plan's top level groups all ranks' rows.
 template <Communicator C, class Index, class T>
 class RowDelivery final : public Traveller<C> {
  public:
-  // Of keys and rows in the host's memory.
+  // The plan of keys and rows in the host's memory.
   using Plan = RowPlan<Index>;
 
   // Local. The plan is cut for the topology's direct hop; `rows` has a row for each of its keys, in memory of the host, or of
-  // no width, where the keys alone matter. Both outlive the journey. `table_rows` is the bound of the keys; `to_owners`:
-  // whether the table is sharded, alike on all ranks.
+  // no width, if the keys alone matter. Both outlive the journey. `table_rows` is the bound of the keys; `to_owners`: true if
+  // the table is sharded, alike on all ranks.
   RowDelivery(Topology<C> const& topology, Plan& plan, RowsView<T const> rows, std::int64_t table_rows, bool to_owners)
       : plan_{&plan}, own_{rows, RowsPer::distinct}, rows_{table_rows}, to_owners_{to_owners} {
     for (int rank = 0; rank < topology.size(); ++rank) everyone_.push_back(rank);
   }
 
-  // Two legs: how many keys follow, then the keys with their rows.
+  // Opens two legs: the number of keys to follow, then the keys with their rows.
   bool next(Mails<C>& mail) override {
     if (leg_ == DeliveryLoad::none) return false;
     if (leg_ == DeliveryLoad::counts && to_owners_) {
@@ -69,7 +69,7 @@ class RowDelivery final : public Traveller<C> {
     }
     return true;
   }
-  // Its own: to the owners what is theirs, or all of it to everybody.
+  // Writes its own rows: each to its owner, or all of them to everybody.
   void write(Mails<C>& mail) override {
     if (leg_ == DeliveryLoad::counts && to_owners_) {
       counts_leg_.write(mail.of(), *plan_, 0);
@@ -83,7 +83,7 @@ class RowDelivery final : public Traveller<C> {
       gather_leg_.write(mail, {plan_->groups.keys.span(), rows, [](std::uint32_t*) {}}, false);
     }
   }
-  // The other ranks': the keys that arrived make the plan's top level, their rows stay as they came.
+  // Reads the other ranks' rows: the arrived keys make the plan's top level, their rows stay as they came.
   void read(Mails<C>& mail) override {
     if (leg_ == DeliveryLoad::counts) {
       if (to_owners_) counts_leg_.read(mail.of(), *plan_, 0);
@@ -104,11 +104,11 @@ class RowDelivery final : public Traveller<C> {
     leg_ = DeliveryLoad::none;
   }
 
-  // Local, once it is over: all rows that arrived, rank after rank, as the plan's top level groups them.
+  // Returns all arrived rows, local, once it is over: rank after rank, as the plan's top level groups them.
   RowsView<T const> arrived() const {
     return {arrived_.first(), static_cast<std::int64_t>(plan_->top().count()), own_.values.width};
   }
-  // The rank that gave the row at this position of `arrived`. Local, for messages.
+  // Returns the rank that gave the row at this position of `arrived`. Local, for messages.
   int giver(std::uint32_t position) const {
     std::size_t source = 0, end = expected(0);
     while (end <= position) end += expected(++source);
@@ -118,7 +118,7 @@ class RowDelivery final : public Traveller<C> {
  private:
   enum class DeliveryLoad : unsigned char { counts, rows, none };
 
-  // Keys that a source has announced, which are as many as its rows.
+  // Returns the number of keys announced by a source, and of its rows.
   std::size_t expected(std::size_t source) const {
     return to_owners_ ? plan_->received_from(0, source) : gather_leg_.expected[source];
   }
@@ -128,7 +128,7 @@ class RowDelivery final : public Traveller<C> {
   std::int64_t rows_;
   bool to_owners_;
   DeliveryLoad leg_ = DeliveryLoad::counts;
-  List<int> everyone_;  // all ranks, who give and take where every rank has all rows
+  List<int> everyone_;  // all ranks, givers and takers if every rank has all rows
   CountsLeg<C, Plan> counts_leg_;
   KeysLeg<C, Plan> keys_leg_;
   RowsLeg<C, Index, T, HostSpace> rows_leg_;

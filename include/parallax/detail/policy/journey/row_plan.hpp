@@ -1,5 +1,5 @@
-// A batch's plan and its route: who needs which rows from whom, made once by a pull and used again by the push. Journeys travel
-// by it. A table's pool owns plans, and handles and updates hold them.
+// A batch's plan and its route: each rank's rows to get from others, made once by a pull and used again by the push. Journeys
+// travel by it. A table's pool owns plans, and handles and updates hold them.
 #pragma once
 
 #include <cstdint>
@@ -16,53 +16,53 @@
 
 namespace parallax::inline v0_2 {
 
-// What a leg over one hop looked like: contiguous runs of this rank's sorted keys to the targets, and of received keys from
-// the sources.
+// The shape of a leg over one hop: contiguous runs of this rank's sorted keys to the targets, and of received keys from the
+// sources.
 struct HopRuns {
   List<std::size_t> sent;      // targets + 1 begins in the keys of the level below
   List<std::size_t> received;  // sources + 1 begins in the received keys
 };
 
-// The route of a batch over the hops of a topology. Levels of distinct keys: level 0 are this rank's own, the batch's; level
-// k + 1 those that arrived over hop k, merged. Every level keeps the grouping by which rows are summed on the way up and spread
-// on the way down. Keys travel in memory of the space, and are merged there; the host knows the lengths of their runs. Owns its
-// memory.
+// The route of a batch over the hops of a topology. Levels of distinct keys: level 0 are this rank's own, the batch's; level k
+// + 1 the keys that arrived over hop k, merged. Every level keeps the grouping by which rows are summed on the way up and
+// spread on the way down. Keys travel in memory of the space, and are merged there; the host knows the lengths of their runs.
+// Owns its memory.
 template <class Index, MemorySpace Space = HostSpace>
 struct Route {
-  // What moves and sums rows in memory of the space.
+  // Operations that move and sum rows in memory of the space.
   using Ops = RowOps<Space>;
 
-  // The topology's, which must outlive the plan: the first one from this rank, the last one to the owners.
+  // The topology's hops, which must outlive the plan: the first one from this rank, the last one to the owners.
   Slice<Hop const> hops;
   List<Groups<Index, Space>> arrived;  // by hop: level k + 1
   // By hop; known as far as `agreed` says.
   List<HopRuns> runs;
   Buffer<std::byte, Space> received;  // scratch: keys as they arrived
   Buffer<std::byte, Space> below;     // scratch: rows on their way down, between two hops
-  std::size_t agreed = 0;             // hops whose runs are known on all their ranks
-  bool lent = false;                  // other ranks may have read the groups where they lie
-  Buffer<std::byte> lent_words;       // records of what this rank lends, by rank
-  List<void const*> heard_words;      // where those that other ranks have told it of lie, by rank
+  std::size_t agreed = 0;             // hops with runs known on all their ranks
+  bool lent = false;                  // other ranks may have read the groups in place
+  Buffer<std::byte> lent_words;       // records of this rank's lent memory, by rank
+  List<void const*> heard_words;      // places of the records told to it by other ranks, by rank
 
-  // The keys that arrived last, in memory of the space. At the owner a pull gathers rows by them.
+  // Returns the keys that arrived last, in memory of the space. At the owner a pull gathers rows by them.
   std::span<Index const> received_keys() const {
     return {reinterpret_cast<Index const*>(received.data()), received.size() / sizeof(Index)};
   }
 
-  // Keys that go to a target of hop k, by its place in `targets`. Valid once the hop is cut.
+  // Returns the number of keys for a target of hop k, by its place in `targets`. Valid once the hop is cut.
   std::size_t sent(std::size_t k, std::size_t target) const { return runs[k].sent[target + 1] - runs[k].sent[target]; }
-  // Keys that come from a source of hop k, by its place in `sources`. Valid once they were expected.
+  // Returns the number of keys from a source of hop k, by its place in `sources`. Valid once they were expected.
   std::size_t received_from(std::size_t k, std::size_t source) const {
     return runs[k].received[source + 1] - runs[k].received[source];
   }
-  // So many keys are going to come from a source of hop k: said of source after source, in their order.
+  // Expects so many keys from a source of hop k: called source after source, in their order.
   void expect(std::size_t k, std::size_t source, std::size_t count) {
     runs[k].received[source + 1] = runs[k].received[source] + count;
   }
 
  protected:
-  // Local. The runs of `keys`, a level's in ascending order, that go to the targets of hop k, by the host. `bases` has the first
-  // key of every owner, and the end. What the sources send is not known yet.
+  // Local. Cuts `keys`, a level's in ascending order, into the runs for the targets of hop k, by the host. `bases` has the
+  // first key of every owner, and the end. The sources' runs are not known yet.
   void cut_here(std::size_t k, std::span<Index const> keys, std::span<Index const> bases) {
     Hop const& hop = hops[k];
     bounds_.clear();
@@ -71,7 +71,7 @@ struct Route {
     List<std::size_t>& begins = runs_of(k).sent;
     if (!hop.targets.empty()) RowOps<HostSpace>::bucket(keys, bounds_, begins);
   }
-  // The runs of hop k, none of them known yet.
+  // Returns the runs of hop k, none of them known yet.
   HopRuns& runs_of(std::size_t k) {
     runs[k].sent.assign(hops[k].targets.size() + 1, 0);
     runs[k].received.assign(hops[k].sources.size() + 1, 0);
@@ -82,18 +82,18 @@ struct Route {
   List<Index> bounds_;  // scratch: the keys at which a hop cuts
 };
 
-// Both in one, as handles and updates hold them: `users` counts who does, and a plan without users is free for another batch.
+// Both in one, for handles and updates: `users` counts its holders, and a plan without users is free for another batch.
 // Prepared, grouped and cut for its first hop it is ready to travel.
 template <class Index, MemorySpace Space = HostSpace>
 struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
   // The integer that holds a key, the table's.
   using index_type = Index;
-  // Where keys and rows of it travel.
+  // The space of its travelling keys and rows.
   using space = Space;
-  // What moves and sums rows in memory of the space.
+  // Operations that move and sum rows in memory of the space.
   using Ops = RowOps<Space>;
 
-  // Local. For a new batch, over these hops: nothing of the last one counts, and all memory stays.
+  // Local. Prepares for a new batch, over these hops: nothing of the last one counts, and all memory stays.
   void prepare(Slice<Hop const> route) {
     if constexpr (Space::host_readable)
       if (std::exchange(this->lent, false))
@@ -109,12 +109,13 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
     bases_.renew();
   }
 
-  // The groups of level k: this rank's own keys at 0, what has arrived over hop k - 1 above. The highest level is hops.size().
+  // Returns the groups of level k: this rank's own keys at 0, the arrivals over hop k - 1 above. The highest level is
+  // hops.size().
   Groups<Index, Space>& level(std::size_t k) { return k == 0 ? this->groups : this->arrived[k - 1]; }
-  // The groups at the owner: all keys that were asked of this rank, or given to it. Empty on a rank that owns nothing.
+  // Returns the groups at the owner: all keys asked of this rank, or given to it. Empty on a rank that owns nothing.
   Groups<Index, Space>& top() { return this->arrived.back(); }
-  // Local. Keys of hop 0 lie where the sources have told, by place `run(s)`, or null of one that has none: copied as if they had
-  // arrived.
+  // Local. Copies keys of hop 0 from the places told by the sources, at place `run(s)`, or null of a source without any: as if
+  // they had arrived.
   [[gnu::noinline]] void copy_received(FunctionRef<LentKeys<Index> const*(std::size_t)> run) {
     std::size_t const sources = this->hops[0].sources.size();
     for (std::size_t s = 0; s < sources; ++s) this->expect(0, s, run(s) ? run(s)->count : 0);
@@ -124,8 +125,8 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
       if (this->received_from(0, s) > 0)
         std::memcpy(this->received.data() + begins[s] * sizeof(Index), run(s)->keys, run(s)->count * sizeof(Index));
   }
-  // Local. Keys of hop k have arrived, `received`: merged into level k + 1, each less than `rows`. From here on the ranks of
-  // the hop know its runs.
+  // Local. Merges the arrived keys of hop k, `received`, into level k + 1, each less than `rows`. From here on the ranks of the
+  // hop know its runs.
   void merge_received(Ops const& ops, std::size_t k, std::int64_t rows) {
     auto const came = this->received_keys();
     if constexpr (Space::host_readable) {
@@ -137,7 +138,7 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
     this->agreed = k + 1;
   }
   // Local. Cuts level k for its hop, by the placement's `bases`, of `rows` rows. For 0 as the plan is made, then by the journey
-  // when a level has arrived. Keys that a device has grouped are cut there: then the lengths are waited for, as long as the queue's
+  // after a level has arrived. Keys grouped by a device are cut there: then the lengths are waited for, as long as the queue's
   // communicator waits.
   void cut(std::size_t k, [[maybe_unused]] Ops const& ops, std::span<Index const> bases, [[maybe_unused]] std::int64_t rows) {
     if constexpr (!Space::host_readable)
@@ -147,8 +148,8 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
       }
     this->cut_here(k, level(k).keys_here(), bases);
   }
-  // On a device: `place` writes there the keys of so many indices; they are grouped, cut for the first hop and padded, and the
-  // lengths of runs are those of `padding`, whatever the batch names.
+  // Pads on a device: `place` writes there the keys of so many indices; they are grouped, cut for the first hop and padded, and
+  // the lengths of runs are those of `padding`, for any batch.
   template <class Padding, class Tally, class Place>
   void pad_there(Ops const& ops, std::size_t count, Index const* bases, std::int64_t rows, Padding padding, Tally* tally,
                  Place&& place) {
@@ -160,8 +161,8 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
     for (std::size_t t = 0; t < sent.size(); ++t) sent[t] = t * (std::size_t{padding.capacity} + 1);
     this->padded = true;
   }
-  // Both halves of it for keys that a device has grouped, of plans there alone. The first one puts it in the queue; `bases` lie in
-  // the device's memory.
+  // Begins the cut of keys grouped by a device, the first of two halves, of plans there alone: puts it in the queue. `bases`
+  // lie in the device's memory.
   void begin_cut([[maybe_unused]] std::size_t k, [[maybe_unused]] Index const* bases, [[maybe_unused]] std::int64_t rows) {
     if constexpr (!Space::host_readable) {
       Hop const& hop = this->hops[k];
@@ -169,12 +170,13 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
                    k == 0 ? this->bags.wrongs() : std::span<std::uint32_t const>{});
     }
   }
-  // Whether the second half has nothing to wait for.
+  // Returns true if the second half has nothing to wait for.
   bool cut_is_here([[maybe_unused]] std::size_t k) {
     if constexpr (!Space::host_readable) return level(k).cut_is_here();
     else return true;
   }
-  // The second half. At level 0 what was dropped is counted; false where the bags of the batch are none, as its offsets were wrong.
+  // Ends the cut, the second half. At level 0 dropped indices are counted; returns false if the bags of the batch are none, as
+  // its offsets were wrong.
   bool end_cut([[maybe_unused]] std::size_t k) {
     bool in_order = true;
     if constexpr (!Space::host_readable) {
@@ -187,7 +189,7 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
   }
 
  private:
-  // Where hop k cuts its level: before, between and behind its targets.
+  // Returns the number of cuts of hop k in its level: before, between and behind its targets.
   std::size_t cuts(std::size_t k) const { return this->hops[k].targets.empty() ? 0 : this->hops[k].targets.size() + 1; }
 
   Shown<Index, Space> bases_;

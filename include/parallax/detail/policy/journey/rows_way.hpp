@@ -1,5 +1,5 @@
-// The way of a sparse gradient whose rows travel as rows: a policy gives it a journey and names it in its `exchange<Sparse>`,
-// the step calls its phases.
+// The way of a sparse gradient with rows travelling as rows: a policy gives it a journey and names it in its
+// `exchange<Sparse>`, the step calls its phases.
 #pragma once
 
 #include <cstddef>
@@ -14,30 +14,30 @@
 
 namespace parallax::inline v0_2 {
 
-// What the ways of sparse updates share: the plan, made here where the update brings indices, and the rows, kept where they
-// must. RowsWay derives from it, and so does a way that sends a table's rows in another form.
+// Shared parts of the ways of sparse updates: the plan, made here if the update brings indices, and the rows, kept if they must
+// be. RowsWay derives from it, and so does a way that sends a table's rows in another form.
 template <Communicator C, class Update>
 class RowWayBase : public WayBase<C, Update> {
   using Base = WayBase<C, Update>;
 
  public:
-  // What a rank holds of the variable, a SparseState.
+  // A rank's state of the variable, a SparseState.
   using S = typename Base::State;
-  // Where the variable's rows and gradients are.
+  // The memory space of the variable's rows and gradients.
   using typename Base::Space;
   // The variable's scalar.
   using typename Base::T;
-  // The integer that holds a key, the variable's.
+  // The integer type of a key, the variable's.
   using Index = typename S::index_type;
 
  protected:
   // The variable's, from `prepare` to `close`.
   using Base::state_;
 
-  // Local, called first in `prepare`. Takes the plan of a pull, or makes one of the indices that the update brings; of a pull
-  // whose rows have moved since, it makes the plan anew. `every_occurrence`: rows that are kept are not summed by index. Throws
-  // Error: bad_id for an index outside the table; invalid_argument for rows that do not fit the batch; misuse where a rank that
-  // has joined names indices.
+  // Prepares plan and rows. Local, called first in `prepare`. Takes the plan of a pull, or makes one of the update's indices;
+  // of a pull whose rows have moved since, it makes the plan anew. `every_occurrence`: kept rows are not summed by index.
+  // Throws Error: bad_id for an index outside the table; invalid_argument for rows that do not fit the batch; misuse if a
+  // joined rank names indices.
   void prepare_rows(Update const& update, Topology<C> const& topology, Preparing how, int clip, bool every_occurrence = false) {
     this->begin(update, clip);
     bool const usable = update.plan && !update.plan->retired;
@@ -67,19 +67,19 @@ class RowWayBase : public WayBase<C, Update> {
   }
 
  public:
-  // The rows as the user gave them, one for each index, distinct index or bag; none on a rank that has joined.
+  // Returns the rows as the user gave them, one for each index, distinct index or bag; none on a rank that has joined.
   RowsView<T const> gradient() const { return given_; }
-  // Also the handle of the batch is of no later step.
+  // Settles the update; and the handle of the batch is of no later step.
   void settled() noexcept {
     if (plan_) plan_->stepped = true;
     Base::settled();
   }
-  // Also what the update was counted as using of the table is taken back: rows that no step applies are given again, most often.
+  // Refuses the update, and takes back its count of the table's use: most often the same rows are given again.
   void refused() noexcept {
     if (state_) state_->seen.pushed -= pushed_, state_->seen.merged -= merged_;
     Base::refused();
   }
-  // Also the plan is given back to the variable's pool, which may give it to another batch.
+  // Closes the update, and gives the plan back to the variable's pool, for another batch.
   void close() noexcept {
     if (plan_) --plan_->users;
     plan_ = nullptr;
@@ -88,7 +88,7 @@ class RowWayBase : public WayBase<C, Update> {
   }
 
  protected:
-  // Past the call, rows lie in memory of the update: summed by index, or all occurrences where the policy sends them all.
+  // Keeps rows past the call in memory of the update: summed by index, or all occurrences if the policy sends them all.
   void keep_rows(bool every_occurrence) {
     std::int64_t const width = state_->width();
     bool const all = own_.distinct() || every_occurrence;
@@ -105,26 +105,26 @@ class RowWayBase : public WayBase<C, Update> {
     seen += own;
   }
 
-  // "row r, column c", as messages call an element of a gradient or of a sum.
+  // Returns "row r, column c", the name of an element of a gradient or of a sum in messages.
   static std::string place_text(std::int64_t row, NonFiniteElement const& found) {
     return joined({"row ", row, ", column ", found.column});
   }
 
-  // The batch: whose its distinct keys are, and how its rows travel. Held from `prepare` to `close`.
+  // The batch: the owners of its distinct keys, and the route of its rows. Held from `prepare` to `close`.
   typename S::Plan* plan_ = nullptr;
   // This rank's rows on their way: the user's memory, or `kept_`.
   OwnRows<T> own_;
-  // The rows as they were given, which stay the user's.
+  // The user's rows, as they were given.
   RowsView<T const> given_;
   // Rows that outlive the call; the memory is used again.
   Buffer<T, Space> kept_;
-  // What this update has added to the variable's use, from `prepare` to `close`.
-  double pushed_ = 0,  // rows that this rank has pushed for the update
-      merged_ = 0;     // and of those that its host has merged
+  // This update's addition to the variable's use, from `prepare` to `close`.
+  double pushed_ = 0,  // rows pushed by this rank for the update
+      merged_ = 0;     // and of those merged by its host
 };
 
-// The way of a sparse update whose rows travel as rows, by a policy's Journey: JourneyOf<C, Index, T, Space, W>, of which W is
-// the exchange's wire. A journey's parameters are unconstrained: clang 14 cannot precompile a header that matches constrained
+// The way of a sparse update with rows travelling as rows, by a policy's Journey: JourneyOf<C, Index, T, Space, W>, with the
+// exchange's wire as W. A journey's parameters are unconstrained: clang 14 cannot precompile a header that matches constrained
 // ones.
 template <Communicator C, class Update, template <class, class, class, class, class> class JourneyOf>
 class RowsWay : public RowWayBase<C, Update> {
@@ -133,18 +133,18 @@ class RowsWay : public RowWayBase<C, Update> {
   using F = typename Base::Function;
 
  public:
-  // The integer that holds a key, the variable's.
+  // The integer type of a key, the variable's.
   using typename Base::Index;
-  // Where the variable's rows and gradients are.
+  // The memory space of the variable's rows and gradients.
   using typename Base::Space;
   // The variable's scalar.
   using typename Base::T;
   // The policy's journey for this variable: a RowJourney with legs and a `reduce`.
   using Journey = JourneyOf<C, Index, T, Space, wire_of<typename Base::S::Exchange>>;
 
-  // Local. Plan and rows as `prepare_rows` takes them, and the journey begins. Throws what that throws, and Error where the
-  // policy cannot: invalid_argument for rows by distinct index if it sends every occurrence, misuse on a topology with servers
-  // if it gathers at every rank.
+  // Local. Takes plan and rows as `prepare_rows` does, and begins the journey. Throws the errors of `prepare_rows`, and Error
+  // if the policy cannot: invalid_argument for rows by distinct index if it sends every occurrence, misuse on a topology with
+  // servers if it gathers at every rank.
   void prepare(Update const& update, Topology<C> const& topology, Preparing how, int clip) {
     this->prepare_rows(update, topology, how, clip, Journey::every_occurrence);
     if (Journey::every_occurrence && own_.distinct())
@@ -159,10 +159,10 @@ class RowsWay : public RowWayBase<C, Update> {
     journey_.prepare();
   }
 
-  // Every rank knows alike whether the plan was agreed by a pull, which is part of the update's hash. A gathering asks nothing
-  // of a pull, and another one may be on its way.
+  // Returns `of_a_pull` if ranks agreed on the plan by a pull: every rank knows this alike, and it is part of the update's
+  // hash. A gathering asks nothing of a pull, and another one may be on its way.
   NamedRows named() const { return !gathers && journey_.known() ? NamedRows::of_a_pull : NamedRows::by_index; }
-  // 1 where the journey asks the agreement to carry how many keys go to each rank, else 0, because they have told each other
+  // Returns 1 if the journey has the agreement carry the number of keys for each rank, else 0: ranks have told each other
   // before.
   std::size_t counts() const { return journey_.asks() ? 1 : 0; }
   // Passes on the journey's numbers, for the agreement that is about to be posted.
@@ -175,27 +175,27 @@ class RowsWay : public RowWayBase<C, Update> {
   void hear(Topology<C> const&, Told&& told) {
     journey_.hear(told);
   }
-  // The journey's next leg; rows of all updates of a step share its transfers.
+  // Opens the journey's next leg; rows of all updates of a step share its transfers.
   bool next(Mails<C>& mail) { return journey_.next(mail); }
   // Fills the journey's leg.
   void write(Mails<C>& mail) { journey_.write(mail); }
-  // Gives the journey what came in on its leg.
+  // Gives the journey the arrivals of its leg.
   void read(Mails<C>& mail) { journey_.read(mail); }
-  // Local, after the last leg: the journey sums what has arrived. On two levels the variable notes, for `Auto`, how many
-  // distinct rows this rank's host has handed to it.
+  // Reduces, local, after the last leg: the journey sums the arrivals. On two levels the variable notes, for `Auto`, the number
+  // of distinct rows handed to it by this rank's host.
   void reduce() {
     journey_.reduce();
     if (plan_->hops.size() > 1) Base::count(state_->seen.merged, this->merged_, plan_->level(1).size());
   }
 
-  // The journey's result enters the variable, and the first one leads. Of one that does not lead the sums are made at once.
-  // Throws Error (misuse) for updates of one variable in different clip groups.
+  // Enters the journey's result in the variable; the first one leads. Of a later one the sums are made at once. Throws Error
+  // (misuse) for updates of one variable in different clip groups.
   void deposit(int clip) {
     if (state_->merging.first) journey_.sum_up();
     this->enter(journey_.reduced(), clip);
   }
-  // By the leader: the results of all its variable's updates become one, which is averaged. A result that nobody looks at
-  // before it is applied is summed as it is, where sums are put off, or averaged then. Throws what the optimizer's `at` throws.
+  // Merges, by the leader: the results of all its variable's updates become one, which is averaged. A result not looked at
+  // before it is applied is summed then, if sums are put off, or averaged then. Throws the errors of the optimizer's `at`.
   void merge() {
     if (!leader_) return;
     state_->reserve_update();
@@ -208,7 +208,7 @@ class RowsWay : public RowWayBase<C, Update> {
     if constexpr (Base::S::adaptive || Space::host_readable) state_->seen.owned = static_cast<double>(sum->keys.size());
     if constexpr (gathers && Space::host_readable) rows_ = state_->rows_named(sum->keys);  // before the commit: it may throw
   }
-  // Calls the user's function, if there is one, with the averaged rows that this rank has and their numbers in the table.
+  // Calls the user's function, if there is one, with this rank's averaged rows and their numbers in the table.
   void transform() {
     if constexpr (transforms<F>) {
       auto const& result = *state_->merging.first;
@@ -216,8 +216,8 @@ class RowsWay : public RowWayBase<C, Update> {
       (*function_)(RowsGradient<Index, T>{state_->rows_of(keys_here(result.keys)), values});
     }
   }
-  // All rows that this rank has of the result, for the step to look at; sums that were put off are made and averaged for it. On a
-  // device rows of zeros may follow.
+  // Returns this rank's rows of the result, for the step to look at; sums put off are made and averaged for it. On a device
+  // rows of zeros may follow.
   RowsView<T const> result() {
     auto const& sums = *state_->merging.first;
     bool const averages = journey_.puts_off() || std::exchange(put_off_, 0) != 0;
@@ -225,13 +225,13 @@ class RowsWay : public RowWayBase<C, Update> {
     if (averages) state_->average(sums, this->divisor());
     return {sums.rows, static_cast<std::int64_t>(most_of(sums.keys)), state_->width()};
   }
-  // Names an element of a gradient by its row in what was given, and one of a sum by its row in the table.
+  // Names an element of a gradient by its row in the given rows, and one of a sum by its row in the table.
   std::string place_of(NonFiniteElement const& found, bool of_result) const {
     if (!of_result) return this->place_text(found.row, found);
     return this->place_text(
         state_->placement().row(keys_here(state_->merging.first->keys)[static_cast<std::size_t>(found.row)]), found);
   }
-  // Where every rank has all rows, each looks at its share of them.
+  // Returns this rank's share of the rows if every rank has all rows, else its own rows.
   RowsView<T const> clipped(Topology<C> const& topology) const {
     auto const& result = *state_->merging.first;
     std::size_t begin = 0, end = most_of(result.keys);
@@ -243,8 +243,8 @@ class RowsWay : public RowWayBase<C, Update> {
     auto const width = static_cast<std::size_t>(state_->width());
     return as_row(std::span{result.rows + begin * width, (end - begin) * width});
   }
-  // By the leader, last: the optimizer's rule over the rows of the result, each times `scale`. On a device, rows whose sums
-  // were put off are summed, averaged and applied in one.
+  // Applies the optimizer's rule, by the leader, last: over the rows of the result, each times `scale`. On a device, rows with
+  // sums put off are summed, averaged and applied in one.
   void apply(double scale) noexcept(Space::host_readable) {
     auto const& result = *state_->merging.first;
     if (put_off_ != 0) scale *= put_off_;
@@ -262,16 +262,16 @@ class RowsWay : public RowWayBase<C, Update> {
   }
 
  private:
-  // Whether the result has all rows that any rank has named, and not only those that this rank owns.
+  // True if the result has all rows named by any rank, not this rank's own only.
   static constexpr bool gathers = Journey::gathers;
 
-  // Makes sums that were put off, and shows the variable's result where they are.
+  // Makes sums that were put off, and shows the variable's result their place.
   void sum_up() {
     journey_.sum_up();
     *state_->merging.first = journey_.reduced();
   }
-  // The results of all updates of the variable as one: keys grouped again, rows summed in the order of the updates. A device takes
-  // as many rows of each as there may be; those that no key has are of no key of the sum.
+  // Returns the results of all updates of the variable as one: keys grouped again, rows summed in the order of the updates. A
+  // device takes the most rows there may be of each; rows without a key are of no key of the sum.
   ReducedRows<Index, T, Space> sum_of(ReducedRows<Index, T, Space> const& first,
                                       List<ReducedRows<Index, T, Space>> const& others) {
     std::size_t n = most_of(first.keys);
@@ -307,11 +307,11 @@ class RowsWay : public RowWayBase<C, Update> {
 
   // Kept from step to step, with its memory.
   Journey journey_;
-  // The scale that stands for an average which was put off; 0 where it is made.
+  // The scale in place of an average that was put off; 0 if it is made.
   double put_off_ = 0;
-  // Of the rows that `apply` updates in the host's memory, where every rank has all rows: their numbers.
+  // Numbers of the rows that `apply` updates in the host's memory, if every rank has all rows.
   std::span<Index const> rows_;
-  // Below: what merging several updates of one variable needs.
+  // Below: memory for merging several updates of one variable.
   Groups<Index, Space> groups_;
   Buffer<Index, Space> all_keys_;
   Buffer<T, Space> all_rows_, merged_rows_;
