@@ -14,52 +14,51 @@
 namespace parallax::inline v0_2 {
 
 // The sum over ranks of a vector laid out owner after owner: every owner ends with the sum of its own part. Order of sums:
-// ranks of a host ascending, then hosts; the first addend is copied. Source of the two phases: Rabenseifner, ICCS 2004.
-// At most two hops. In memory of another space than the host's, what works on it is found by the space's queue: copy_bytes, and
-// add_elements(queue, out, in, n).
-// Works in rounds of at most `round_size` elements per part, so that the scratch is (ranks of a hop - 1) x round_size elements;
-// of fewer where a hop stays within shared memory, so that what a round brings is still in the cache when it is added. Where
-// the wire encodes, a rank's own addend is encoded and decoded as well, also on a rank that is alone; (targets of a hop) x
-// round_size elements that go out are in scratch.
+// ranks of a host ascending, then hosts; the first addend is copied. Source of the two phases: Rabenseifner, ICCS 2004. At most
+// two hops. In memory of another space than the host's, its operations are found by the space's queue: copy_bytes, and
+// add_elements(queue, out, in, n). Works in rounds of at most `round_size` elements per part, so that the scratch is (ranks of
+// a hop - 1) x round_size elements; of fewer if a hop stays within shared memory, so that a round's addends are still in the
+// cache when they are added. If the wire encodes, a rank's own addend is encoded and decoded as well, also on a rank that is
+// alone; (targets of a hop) x round_size outgoing elements are in scratch.
 template <class T, Communicator C, MemorySpace Space = HostSpace, Wire<T> W = IdentityWire>
 class ReduceScatter {
   using Element = typename detail::Travelling<T, Space, W>::type;
   static constexpr bool on_host = std::same_as<Space, HostSpace>;
 
  public:
-  // Collective in the order of the lane. `offsets` has owners + 1 entries; `input` (offsets.back() elements), `result`
-  // (the part of this rank's owner) and the offsets must stay until `poll` is true. With one rank nothing is done, unless the
-  // wire encodes. `result` may be where this part lies in `input`, else they do not overlap. Where the topology spreads sums
-  // and the wire does not encode, `whole` (null, or as many elements as the input, which it may be) ends with all of them; else
-  // it is not touched.
+  // Collective in the order of the lane. Starts a sum. `offsets` has owners + 1 entries; `input` (offsets.back() elements),
+  // `result` (the part of this rank's owner) and the offsets must stay until `poll` is true. With one rank nothing is done,
+  // unless the wire encodes. `result` may be this part of `input`, else they do not overlap. If the topology spreads sums and
+  // the wire does not encode, `whole` (null, or as many elements as the input, which it may be) ends with all of them; else it
+  // is not touched.
   void start(T const* input, Slice<std::size_t const> offsets, std::size_t round_size, T* result, T* whole = nullptr);
 
-  // Makes progress on `lane`; true once `result` holds the sum.
+  // Makes progress on `lane`; returns true once `result` holds the sum.
   bool poll(Lane<C>& lane);
 
  private:
   static constexpr std::size_t tile = 2048;  // elements: the running sum stays in the first-level cache
 
-  // Whether owners sum where the addends lie, so that no elements are sent.
+  // Returns true if owners sum the addends in place, so that no elements are sent.
   static bool lends(Hop const& hop) { return on_host && !encodes<W> && hop.lends; }
-  // Called once for each hop, before its first poll: where its sums go, and in which rounds.
+  // Opens a hop, once, before its first poll: the place of its sums, and its rounds.
   void open_hop(Lane<C>& lane, Hop const& hop);
   bool poll_lent(Lane<C>& lane, Hop const& hop) { return lent_.poll(lane, hop); }
-  // Round by round as messages: posts one, adds what it brings, posts the next.
+  // Polls round by round as messages: posts one, adds its addends, posts the next.
   bool poll_rounds(Lane<C>& lane, Hop const& hop);
 
   void post_round(Lane<C>& lane, Hop const& hop);
-  // From where the addends lie: nothing is packed.
+  // Sends the addends from their places: nothing is packed.
   void send(Lane<C>& lane, Hop const& hop);
-  // Encoded for all targets, this rank too, and packed one after the other.
+  // Sends them encoded for all targets, this rank too, and packed one after the other.
   void send_encoded(Lane<C>& lane, Hop const& hop);
-  // As `add_round`, tile by tile, where the wire encodes.
+  // Adds as `add_round`, tile by tile, if the wire encodes.
   void add_decoded_round(Hop const& hop);
 
-  // Adds what the round has brought to this rank's part, in the order of sums: on the host, tile by tile.
+  // Adds the round's arrivals to this rank's part, in the order of sums: on the host, tile by tile.
   void add_round(Hop const& hop);
 
-  // The same in the order of a device's queue, addend by addend.
+  // Adds them in the order of a device's queue, addend by addend.
   template <class Queue>
   void add_round(Hop const& hop, Queue const& queue) {
     if (hop.self < 0) return;
@@ -76,18 +75,18 @@ class ReduceScatter {
     }
   }
 
-  // The part just summed becomes the input of the next hop.
+  // Closes a hop: the part just summed becomes the input of the next one.
   void close_hop(Hop const& hop);
 
-  // One more addend of a tile.
+  // Adds one more addend of a tile.
   static void add(T* __restrict out, T const* __restrict in, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) out[i] += in[i];
   }
-  // Elements of a round: of fewer than asked for where ranks share memory, so that they stay in the cache.
+  // Returns the elements of a round: fewer than asked for if ranks share memory, so that they stay in the cache.
   std::size_t round_size_of(Hop const& hop) const;
   bool last_hop(Lane<C> const& lane) const { return hop_ + 1 == lane.topology().hops().size(); }
   std::size_t own_size(Hop const& hop) const { return detail::digit_size(offsets_, hop, static_cast<std::size_t>(hop.self)); }
-  // The elements of a part that a round moves: from which on, and how many.
+  // The elements of a part in a round: the first one, and their number.
   struct Round {
     std::size_t begin, count;
   };
@@ -95,7 +94,7 @@ class ReduceScatter {
 
   // The addends of the hop at hand: the user's, then the sums of the hop before.
   T const* input_ = nullptr;
-  std::size_t origin_ = 0;  // the offset that input_[0] stands for
+  std::size_t origin_ = 0;  // the offset of input_[0]
   Slice<std::size_t const> offsets_;
   std::size_t largest_round_ = 1, round_size_ = 1, hop_ = 0, round_ = 0;
   int rank_ = 0;
@@ -108,7 +107,7 @@ class ReduceScatter {
   // Of a wire that encodes: one round of the addends for all targets.
   struct Encoded {
     Buffer<Element, Space> addends;
-    std::size_t own = 0;  // where this rank's are among them
+    std::size_t own = 0;  // the begin of this rank's among them
   };
   [[no_unique_address]] detail::IfEncodes<W, Encoded> encoded_;
 };
@@ -239,7 +238,7 @@ void ReduceScatter<T, C, Space, W>::add_round(Hop const& hop) {
   T* const out = output_ + round.begin;
   T const* const own =
       input_ + (detail::digit_begin(offsets_, hop, static_cast<std::size_t>(hop.self)) - origin_) + round.begin;
-  T kept[tile];  // of this rank's addend, where it is overwritten before its turn
+  T kept[tile];  // of this rank's addend, if it is overwritten before its turn
   for (std::size_t first = 0; first < round.count; first += tile) {
     std::size_t const n = std::min(tile, round.count - first);
     bool const keeps = out == own && hop.sources.size() > 2;
@@ -282,7 +281,7 @@ typename ReduceScatter<T, C, Space, W>::Round ReduceScatter<T, C, Space, W>::rou
   return {begin, std::min(size - begin, round_size_)};
 }
 
-// The converse: every owner's part of a vector laid out owner after owner reaches every rank, in place. Where the wire encodes,
+// The converse: brings every owner's part of a vector laid out owner after owner to every rank, in place. If the wire encodes,
 // each part is encoded once, by its owner, and decoded by all ranks, the owner too: all end with the same bits. The encoded
 // vector is in scratch.
 template <class T, Communicator C, MemorySpace Space = HostSpace, Wire<T> W = IdentityWire>
@@ -291,32 +290,32 @@ class Allgather {
   static constexpr bool on_host = std::same_as<Space, HostSpace>;
 
  public:
-  // Collective in the order of the lane. The part of this rank in `values` is what it gives; all others are overwritten, and,
-  // where the wire encodes, this one as well.
+  // Collective in the order of the lane. Starts: this rank gives its part in `values`; all others are overwritten, and, if the
+  // wire encodes, this one as well.
   void start(T* values, Slice<std::size_t const> offsets);
 
-  // Makes progress on `lane`; true once all of `values` is here, on this rank, and its part has left it.
+  // Makes progress on `lane`; returns true once all of `values` is here, on this rank, and its part has left it.
   bool poll(Lane<C>& lane);
 
  private:
   static bool lends(Hop const& hop) { return on_host && !encodes<W> && hop.lends; }
-  // Called once for each hop, in the opposite order of a reduction: posts what the hop carries.
+  // Opens a hop, once, in the opposite order of a reduction: posts its parts.
   void open_hop(Lane<C>& lane, Hop const& hop);
 
-  // Before the first hop. An owner number below 0 stands for a rank that owns nothing.
+  // Encodes this rank's part before the first hop. An owner number below 0 stands for a rank that owns nothing.
   void encode_own_part(int owner);
 
-  // The converse of a lent reduction: there are no addends, and owners write their parts to all.
+  // Lends a hop, the converse of a lent reduction: there are no addends, and owners write their parts to all.
   void lend_hop(Hop const& hop);
 
-  // Declares what this rank has by now of its digit, for one rank of the hop.
+  // Declares this rank's present share of its digit, for one rank of the hop.
   void give(Lane<C>& lane, Hop const& hop, int rank);
 
   static constexpr std::size_t whole_round = std::size_t{1} << 20;  // elements
 
   T* values_ = nullptr;
   Slice<std::size_t const> offsets_;
-  std::size_t hop_ = 0;  // those behind us
+  std::size_t hop_ = 0;  // hops behind us
   bool begun_ = false;
   LentHop<T, C> lent_;
   [[no_unique_address]] detail::IfEncodes<W, Buffer<Element, Space>> encoded_;

@@ -1,5 +1,5 @@
-// The operations on device memory that a rank has in flight, one per channel: what communicators that carry it have in common.
-// The channels of Staged, NcclCommunicator and CudaThreadCommunicator derive from it.
+// The operations on device memory that a rank has in flight, one per channel: the base of communicators that carry it. The
+// channels of Staged, NcclCommunicator and CudaThreadCommunicator derive from it.
 #pragma once
 
 #include <array>
@@ -13,11 +13,11 @@
 namespace parallax::inline v0_2 {
 namespace detail {
 
-// Derived classes say how an operation goes from stage to stage. Whenever one is polled all others move on, too: a peer may be
-// waiting for one of them.
+// Derived classes take an operation from stage to stage. Whenever one is polled all others move on, too: a peer may be waiting
+// for one of them.
 class DeviceChannels : public Beside {
  public:
-  // Whether an operation of this channel was posted and neither seen to be complete nor withdrawn.
+  // Returns true if an operation of this channel was posted and neither seen to be complete nor withdrawn.
   bool carries(int channel) const final { return state(channel) != State::idle; }
 
   // Moves on whatever is under way.
@@ -25,7 +25,7 @@ class DeviceChannels : public Beside {
     for (int channel = 0; channel < channels && in_flight_ > 0; ++channel) move_on(channel);
   }
 
-  // By the request: true once the operation is complete, which frees the channel; true of a channel that has none.
+  // Returns true, to a request, once the operation is complete, and frees the channel then; true of a channel without one.
   bool test(int channel) {
     move_on(channel);
     if (state(channel) == State::under_way) move_on();
@@ -33,9 +33,9 @@ class DeviceChannels : public Beside {
     leave(channel);
     return true;
   }
-  // A rank that has not delivered, or -1.
+  // Returns a rank that has not delivered, or -1.
   int waiting_for(int channel) const { return state(channel) == State::under_way ? missing(channel) : -1; }
-  // By a request that is destroyed: gives up what is under way, and frees the channel.
+  // Withdraws, for a destroyed request: gives up an operation under way, and frees the channel.
   void withdraw(int channel) noexcept {
     if (state(channel) == State::under_way) give_up(channel);
     leave(channel);
@@ -45,11 +45,11 @@ class DeviceChannels : public Beside {
   ~DeviceChannels() = default;
 
   // Of an operation under way:
-  virtual bool advance(int channel) = 0;           // goes as far as it can; whether it is complete
+  virtual bool advance(int channel) = 0;           // goes as far as it can; returns true if it is complete
   virtual int missing(int channel) const = 0;      // the rank that it waits for, or -1
   virtual void give_up(int channel) noexcept = 0;  // returns once no peer touches its memory any more
 
-  // What every operation begins with: looks at what is asked, and changes nothing.
+  // Checks the arguments of every operation at its begin, and changes nothing.
   template <Communicator Host>
   void check(Host const& host, int channel, Transfer const& transfer) const {
     auto const self = static_cast<std::size_t>(host.rank());
@@ -60,30 +60,30 @@ class DeviceChannels : public Beside {
                           transfer.from[self].bytes})};
     check_idle(host, channel, "ialltoallv_device");
   }
-  // Error (misuse) where the channel has an operation of this kind, and invalid_argument where it is not there.
+  // Throws Error (misuse) if the channel has an operation of this kind, and invalid_argument if there is no such channel.
   template <Communicator Host>
   void check_idle(Host const& host, int channel, char const* operation) const {
     check_channel(host.rank(), operation, channel);
     if (carries(channel)) throw busy_channel(host.rank(), operation, channel);
   }
-  // The operation is posted: from now on it is moved on whenever anything is.
+  // Sets out a posted operation: from now on it is moved on whenever anything is.
   void set_out(int channel) {
     state(channel) = State::under_way;
     ++in_flight_;
   }
 
  private:
-  // Of a channel: without an operation, with one, or with one that is complete and was not yet seen to be.
+  // State of a channel: without an operation, with one, or with one that is complete and was not yet seen to be.
   enum class State : unsigned char { idle, under_way, complete };
 
-  // By channel, which must be a number from 0 to `channels` - 1.
+  // Returns the state of a channel, a number from 0 to `channels` - 1.
   State& state(int channel) { return states_[static_cast<std::size_t>(channel)]; }
   State state(int channel) const { return states_[static_cast<std::size_t>(channel)]; }
   // Takes one operation as far as it can go.
   void move_on(int channel) {
     if (state(channel) == State::under_way && advance(channel)) state(channel) = State::complete;
   }
-  // The channel has no operation any more.
+  // Leaves the channel without an operation.
   void leave(int channel) {
     in_flight_ -= state(channel) != State::idle;
     state(channel) = State::idle;
@@ -94,8 +94,8 @@ class DeviceChannels : public Beside {
   int in_flight_ = 0;
 };
 
-// Waits for an event of a device under the deadline of the communicator that carries its memory. Past it that one is aborted, and
-// Error (timeout) thrown. The waits of lanes, where these have no more to look after.
+// Waits for an event of a device under the deadline of the communicator that carries its memory. Past it this communicator is
+// aborted, and Error (timeout) thrown. For lanes with nothing else to look after.
 template <Communicator Host, class Event>
 void await_event(Host& host, Event const& event) {
   Patience<Host> patience{host};
@@ -115,10 +115,10 @@ class DeviceRequest {
   DeviceRequest() = default;
   // Called by a communicator once it has posted. Refers to its channels.
   DeviceRequest(detail::DeviceChannels& own, int channel) : channels_{&own}, channel_{channel} {}
-  // `other` is complete afterwards, and withdraws nothing.
+  // Takes the operation over: `other` is complete afterwards, and withdraws nothing.
   DeviceRequest(DeviceRequest&& other) noexcept
       : channels_{std::exchange(other.channels_, nullptr)}, channel_{other.channel_} {}
-  // Withdraws the operation that it had, if that is not complete.
+  // Withdraws its present operation, if it is not complete.
   DeviceRequest& operator=(DeviceRequest&& other) noexcept {
     if (this != &other) {
       drop();
@@ -129,17 +129,17 @@ class DeviceRequest {
   }
   ~DeviceRequest() { drop(); }
 
-  // True once the order with the rank's queue is certain: the device need not have done it yet. Throws what the communicator
-  // throws.
+  // Returns true once the order with the rank's queue is certain: the device need not have done it yet. Throws the
+  // communicator's errors.
   bool test() {
     if (channels_ && channels_->test(channel_)) channels_ = nullptr;
     return !channels_;
   }
-  // A rank that has not delivered; -1 once complete, or where the device is what is waited for.
+  // Returns a rank that has not delivered; -1 once complete, or if it waits for the device.
   int waiting_for() const { return channels_ ? channels_->waiting_for(channel_) : -1; }
 
  private:
-  // Gives up what is not complete: legal after an abort.
+  // Gives up an operation that is not complete: legal after an abort.
   void drop() noexcept {
     if (channels_) channels_->withdraw(channel_);
     channels_ = nullptr;

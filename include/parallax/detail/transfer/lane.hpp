@@ -1,4 +1,4 @@
-// A transfer being put together, posted, counted and awaited: the only place where spans are handed to the transport. Mails,
+// A transfer being put together, posted, counted and awaited: the only place that hands spans to the transport. Mails,
 // agreements and the collectives on spans each hold one, and a dense exchange works on its caller's.
 #pragma once
 
@@ -16,26 +16,26 @@
 
 namespace parallax::inline v0_2 {
 
-// What the bytes of a transfer are: elements of dense vectors, rows of tables, the indices that name them, how many
-// indices named each row, or what ranks tell each other about all of these.
+// Kinds of a transfer's bytes: elements of dense vectors, rows of tables, the rows' indices, the number of indices of each row,
+// or ranks' words on all of these.
 enum class Payload : unsigned char { dense, rows, ids, counts, control };
 // The number of kinds.
 inline constexpr std::size_t payloads = 5;
 
-// Counted bytes, by payload. Bytes that a rank sends to itself do not count; `between_hosts` counts those that cross a host
-// boundary of the declared topology (without one, every rank is a host).
+// Counted bytes, by payload. A rank's bytes to itself do not count; `between_hosts` counts bytes across a host boundary of the
+// declared topology (without one, every rank is a host).
 struct Traffic {
   // Bytes of one kind, in one direction.
   struct Bytes {
     // To or from other ranks.
-    std::uint64_t all = 0, between_hosts = 0;  // those of `all` that cross
+    std::uint64_t all = 0, between_hosts = 0;  // the share of `all` across hosts
   };
   // By kind, since this object was made.
-  std::array<Bytes, payloads> sent{}, received{};  // the same of what came in
+  std::array<Bytes, payloads> sent{}, received{};  // likewise for incoming bytes
   std::uint64_t messages = 0;                      // non-empty blocks sent to other ranks
   std::uint64_t transfers = 0;                     // operations posted
 
-  // Adds the payload that was carried between two readings of an object that counts it.
+  // Adds the payload carried between two readings of a counting object.
   void add_payload(Traffic const& before, Traffic const& after) {
     for (std::size_t p = 0; p < payloads; ++p) {
       if (p == static_cast<std::size_t>(Payload::control)) continue;
@@ -44,26 +44,26 @@ struct Traffic {
     }
   }
 
-  // Of one kind, to other ranks.
+  // Returns the bytes of one kind, to other ranks.
   Bytes const& sent_of(Payload payload) const { return sent[static_cast<std::size_t>(payload)]; }
-  // Of one kind, from other ranks.
+  // Returns the bytes of one kind, from other ranks.
   Bytes const& received_of(Payload payload) const { return received[static_cast<std::size_t>(payload)]; }
-  // Bytes to other ranks, without control.
+  // Returns the bytes to other ranks, without control.
   std::uint64_t payload_sent() const { return sum(sent, &Bytes::all); }
-  // Bytes from other ranks, without control.
+  // Returns the bytes from other ranks, without control.
   std::uint64_t payload_received() const { return sum(received, &Bytes::all); }
-  // Bytes that leave this rank's host, without control.
+  // Returns the bytes that leave this rank's host, without control.
   std::uint64_t payload_sent_between_hosts() const { return sum(sent, &Bytes::between_hosts); }
-  // Bytes that come from other hosts, without control.
+  // Returns the bytes that come from other hosts, without control.
   std::uint64_t payload_received_between_hosts() const { return sum(received, &Bytes::between_hosts); }
 
  private:
-  // What one count has grown by, added to another.
+  // Adds the growth of one count to another.
   static void add(Bytes& to, Bytes const& before, Bytes const& after) {
     to.all += after.all - before.all;
     to.between_hosts += after.between_hosts - before.between_hosts;
   }
-  // Over all kinds but control.
+  // Returns the sum over all kinds but control.
   static std::uint64_t sum(std::array<Bytes, payloads> const& counts, std::uint64_t Bytes::*member) {
     std::uint64_t total = 0;
     for (std::size_t p = 0; p < payloads; ++p)
@@ -74,16 +74,16 @@ struct Traffic {
 
 namespace detail {
 
-// What ranks tell each other of what they lend, and what an owner makes of it.
+// Ranks' words to each other on their loans, and an owner's view of them.
 struct LoanRoom {
-  // As it travels: the loan's number at the lender, bytes of its vector and of an element, places of the addends, of the result
-  // and of the window, and whether the first two pass through the window.
+  // In its travelling form: the loan's number at the lender, bytes of its vector and of an element, places of the addends, of
+  // the result and of the window, and flags if the first two pass through the window.
   struct Loan {
     std::uint64_t number, bytes, unit;
     Place input, whole, window;
     bool stages_input, stages_whole;
   };
-  // As the owner uses it: the same as addresses of its own, null where nothing is lent.
+  // For the owner's use: addresses of its own, null if nothing is lent.
   struct Peer {
     int rank;
     std::uint64_t number;
@@ -92,21 +92,21 @@ struct LoanRoom {
     bool stages_input, stages_whole;
   };
 
-  // One entry for each rank. Of the tokens the first two go out, and behind them lie two from each rank.
+  // Makes one entry for each rank. The first two tokens go out, and behind them lie two from each rank.
   explicit LoanRoom(std::size_t ranks) : tokens(2 * ranks + 2) {
     heard.resize(ranks);
     peers.resize(ranks);
   }
 
-  // What this rank tells every owner of a hop.
+  // This rank's words to every owner of a hop.
   Loan mine{};
   Buffer<Loan> heard;
   Buffer<Peer> peers;
   List<std::byte> tokens;
 };
 
-// A loan of this rank's on a channel, as long as it lives: of communicators that lend.
-// Move-only; a Lane holds one, which is open from the first step of a LentHop to its last.
+// A loan of this rank's on a channel, as long as it lives: of communicators that lend. Move-only; a Lane holds one, which is
+// open from the first step of a LentHop to its last.
 template <Communicator C>
 class OpenLoan {
  public:
@@ -120,14 +120,14 @@ class OpenLoan {
   }
   ~OpenLoan() { close(); }
 
-  // Returns its number.
+  // Opens a loan, and returns its number.
   std::uint64_t open(C& world, int channel) {
     close();
     world_ = &world;
     channel_ = channel;
     return world.lend(channel);
   }
-  // Returns once no peer holds it.
+  // Closes the loan; returns once no peer holds it.
   void close() noexcept {
     if constexpr (LendsMemory<C>)
       if (world_) world_->reclaim(channel_);
@@ -139,14 +139,14 @@ class OpenLoan {
   int channel_ = 0;
 };
 
-// In place of a queue that is not there, after an assertion has said so.
+// In place of a missing queue, after an assertion has said so.
 struct AnyQueue {
   // Stands for any queue, so that the assertion is the only message.
   template <class Q>
   operator Q() const;
 };
 
-// Of communicators that carry no device memory: so that a Lane has one form.
+// Stand-in for communicators without device memory: so that a Lane has one form.
 template <class C>
 struct DeviceRequestOf {
   struct type {  // never made
@@ -161,10 +161,10 @@ struct DeviceRequestOf<C> {
 
 }  // namespace detail
 
-// Whether the communicator carries memory of this space: every one carries the host's.
+// True if the communicator carries memory of this space: every one carries the host's.
 template <class C, class Space>
 concept Carries = std::same_as<Space, HostSpace> ||(CarriesDevice<C>&& std::same_as<typename C::device_space, Space>);
-// Local. The queue of this rank's work on memory of the space, which copies and kernels are given: of the host's, an empty
+// Local. Returns the queue of this rank's work on memory of the space, for copies and kernels: of the host's, an empty
 // HostQueue.
 template <MemorySpace Space, Communicator C>
 auto queue_of([[maybe_unused]] C& world) {
@@ -177,8 +177,8 @@ auto queue_of([[maybe_unused]] C& world) {
   else return detail::AnyQueue{};
 }
 
-// One channel of a topology's communicator and the transfer on it. Blocks are declared with `send` and `expect` (several
-// for one rank must be adjacent), then `post` hands them over. The memory given to `post` must stay until `test` is true.
+// One channel of a topology's communicator and the transfer on it. Blocks are declared with `send` and `expect` (several for
+// one rank must be adjacent), then `post` hands them over. The memory given to `post` must stay until `test` is true.
 template <Communicator C>
 class Lane {
  public:
@@ -186,23 +186,23 @@ class Lane {
   // in flight.
   Lane(Topology<C> const& topology, int channel, Traffic& traffic);
 
-  // Of the ranks that the lane leads to.
+  // Returns the topology of the lane's ranks.
   Topology<C> const& topology() const { return *topology_; }
-  // Of the topology's communicator, from 0 to `channels` - 1.
+  // Returns the channel of the topology's communicator, from 0 to `channels` - 1.
   int channel() const { return channel_; }
 
-  // Local, before the first block of a transfer: no blocks, and nothing to count.
+  // Clears, local, before the first block of a transfer: no blocks, and nothing to count.
   void clear();
-  // Local. `bytes` at `offset` of what `post` is given to send go to that rank, which may be this one.
+  // Local. Sends `bytes` at `offset` of the memory given to `post` to `rank`, which may be this one.
   void send(int rank, std::size_t offset, std::size_t bytes, Payload payload);
-  // Local. `bytes` from that rank come to `offset` of what `post` is given to receive into.
+  // Local. Expects `bytes` from `rank` at `offset` of the receiving memory given to `post`.
   void expect(int rank, std::size_t offset, std::size_t bytes, Payload payload);
 
-  // Local. Counts what the rank and this one read and write in each other's memory as if it were sent.
+  // Local. Counts the bytes that `rank` and this rank read and write in each other's memory as if they were sent.
   void count_lent(int rank, std::size_t sent, std::size_t received, Payload payload);
 
-  // Of memory of the space, which the communicator carries.
-  // Collective in the order of the channel. Counts the transfer; throws what the communicator throws.
+  // Posts the transfer, of memory of a space that the communicator carries. Collective in the order of the channel. Counts it;
+  // throws the communicator's errors.
   template <class Space = HostSpace>
   void post(void const* send, void* receive) {
     Transfer const transfer{static_cast<std::byte const*>(send), to_, static_cast<std::byte*>(receive), from_};
@@ -213,10 +213,9 @@ class Lane {
     count();
   }
 
-  // The vendor's all-reduce. What crosses the wire is the vendor's affair; counted is what an optimal one sends and
-  // receives (Patarasuk and Yuan, JPDC 2009): 2 (N - 1) / N of the buffer.
-  // Collective in the order of the channel, with the same count on all ranks. `send` and `receive` are the same or do not
-  // overlap.
+  // Posts the vendor's all-reduce. The bytes on the wire are the vendor's affair; counted are those of an optimal one
+  // (Patarasuk and Yuan, JPDC 2009), sent and received: 2 (N - 1) / N of the buffer. Collective in the order of the channel,
+  // with the same count on all ranks. `send` and `receive` are the same or do not overlap.
   template <class Space, class T>
   void post_allreduce(T const* send, T* receive, std::size_t count_of_values) {
     clear();
@@ -230,34 +229,34 @@ class Lane {
     count();
   }
 
-  // Whether something was posted that `test` has not seen to be complete.
+  // Returns true if something was posted that `test` has not seen to be complete.
   bool in_flight() const { return request_.has_value() || device_request_.has_value(); }
-  // Makes progress; true once nothing is in flight. Throws what a Request's `test` throws.
+  // Makes progress; returns true once nothing is in flight. Throws the errors of a Request's `test`.
   bool test();
-  // A rank that has not delivered, or -1.
+  // Returns a rank that has not delivered, or -1.
   int waiting_for() const;
-  // Legal after an abort. Returns once no peer touches the memory of the transfer, or what is lent, any more.
+  // Withdraws the transfer. Legal after an abort. Returns once no peer touches its memory, or lent memory, any more.
   void withdraw() noexcept;
 
   // Local. Opens a loan on the channel and returns its number; `reclaim` ends it once no peer uses it.
   std::uint64_t lend() requires LendsMemory<C>;
-  // Returns once no peer holds what this rank lends on the channel; nothing happens where no loan is open.
+  // Closes this rank's loan on the channel; returns once no peer holds it. Nothing happens without an open loan.
   void reclaim() noexcept { loan_.close(); }
-  // Scratch of the LentHop at hand; of communicators that lend nothing it has no room for a rank.
+  // Returns the scratch of the LentHop at hand; of communicators that lend nothing it has no room for a rank.
   detail::LoanRoom& loan_room() { return loan_room_; }
 
  private:
   using Counts = std::array<Traffic::Bytes, payloads>;
 
-  // Adds to a block what lies behind it, or makes it begin there where it is empty.
+  // Adds the bytes behind a block to it, or makes it begin there if it is empty.
   static void extend(ByteRange& block, std::size_t offset, std::size_t bytes);
-  // Adds bytes that go to, or come from, another rank; those of this rank for itself do not count.
+  // Adds bytes to, or from, another rank; this rank's for itself do not count.
   void add(Counts& counts, int rank, std::size_t bytes, Payload payload) const;
   // Notes them for the transfer at hand.
   void tally(Counts& counts, int rank, std::size_t bytes, Payload payload);
-  // The lowest kind of payload that is noted, where any is.
+  // Returns the lowest noted kind of payload, if there is any.
   std::size_t first_tallied() const { return static_cast<std::size_t>(std::countr_zero(tallied_)); }
-  // Adds what is noted to the Traffic: once for each transfer posted.
+  // Adds the noted bytes to the Traffic: once for each transfer posted.
   void count();
 
   Topology<C> const* topology_;
@@ -266,7 +265,7 @@ class Lane {
   // The blocks of the transfer at hand, by rank: the request refers to them.
   List<ByteRange> to_, from_;
   Counts sent_{}, received_{};
-  unsigned tallied_ = 0;  // a bit for each payload that is in them
+  unsigned tallied_ = 0;  // a bit for each payload in them
   detail::LoanRoom loan_room_;
   std::optional<request_of<C>> request_;
   std::optional<typename detail::DeviceRequestOf<C>::type> device_request_;

@@ -1,4 +1,4 @@
-// Scratch of dense exchanges, in memory that a communicator can lend where that makes a difference.
+// Scratch of dense exchanges, in memory that a communicator can lend if this makes a difference.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,18 @@
 
 namespace parallax::inline v0_2 {
 
-// Scratch where peers reach it, if ranks lend each other their memory; else, and where that cannot be had, on the heap.
-// Of a device no memory is lent, and none to an exchange that is not `direct`.
+// Scratch in the peers' reach, if ranks lend each other their memory; else, and if no such memory can be had, on the heap. No
+// memory of a device is lent, and none to an exchange that is not `direct`.
 template <class T, Communicator C, MemorySpace Space = HostSpace, bool direct = true>
 class LentBuffer {
  public:
-  // As Buffer has it: what was there may be lost.
+  // Resizes as Buffer does: its contents may be lost.
   void resize_with_slack(Topology<C> const&, std::size_t size) { memory_.resize_with_slack(size); }
-  // Of as many elements as were asked for last; moves when it grows.
+  // Returns the first of as many elements as were asked for last; moves when it grows.
   T* data() { return memory_.data(); }
-  // The same, to read.
+  // Returns it for reading.
   T const* data() const { return memory_.data(); }
-  // Whether that memory serves as well as this.
+  // Returns true if the given memory serves as well as this.
   static bool can_be(Topology<C> const&, void const*) { return true; }
 
  private:
@@ -47,7 +47,7 @@ class LentBlock {
     if (memory_) from_.deallocate(memory_, bytes_);
   }
 
-  // Makes it at least so large, where it is smaller; then what was there is lost. Throws what the allocation throws, and keeps
+  // Makes it at least so large, if it is smaller; then its contents are lost. Throws the errors of the allocation, and keeps
   // the block as it was.
   void reserve(detail::LentMemory const& from, std::size_t bytes) {
     if (bytes <= bytes_) return;
@@ -58,7 +58,7 @@ class LentBlock {
     fresh.from_ = from;
     *this = std::move(fresh);
   }
-  // Null as long as nothing was reserved.
+  // Returns the memory; null as long as nothing was reserved.
   void* data() const { return memory_; }
 
  private:
@@ -67,11 +67,11 @@ class LentBlock {
   detail::LentMemory from_{};
 };
 
-// Of host memory, for exchanges that lend: what the communicator can lend, where that makes a difference.
+// Of host memory, for exchanges that lend: memory that the communicator can lend, if this makes a difference.
 template <class T, Communicator C>
 class LentBuffer<T, C, HostSpace, true> {
  public:
-  // Decides where it lies, then as Buffer. Where the lent space has no room, the heap is used, and the exchange stages.
+  // Decides on its place, then resizes as Buffer. If the lent space has no room, the heap is used, and the exchange stages.
   void resize_with_slack(Topology<C> const& topology, std::size_t size) {
     shared_ = wants_block(topology);
     if (shared_) try {
@@ -81,11 +81,11 @@ class LentBuffer<T, C, HostSpace, true> {
       }
     heap_.resize_with_slack(size);
   }
-  // Of as many elements as were asked for last; moves when it grows.
+  // Returns the first of as many elements as were asked for last; moves when it grows.
   T* data() { return shared_ ? static_cast<T*>(block_.data()) : heap_.data(); }
-  // The same, to read.
+  // Returns it for reading.
   T const* data() const { return shared_ ? static_cast<T const*>(block_.data()) : heap_.data(); }
-  // Whether `memory` need not be copied into this first: peers can reach it, or need not, or nobody lends.
+  // Returns true if `memory` need not be copied into this first: peers can reach it, or need not, or nobody lends.
   static bool can_be(Topology<C> const& topology, [[maybe_unused]] void const* memory) {
     if constexpr (LendsMemory<C>) {
       auto const& hops = topology.hops();
@@ -96,8 +96,8 @@ class LentBuffer<T, C, HostSpace, true> {
   }
 
  private:
-  // Whether the heap is out of the peers' reach.
-  bool wants_block(Topology<C> const& topology) const { return !can_be(topology, this); }  // not where all memory can be lent
+  // Returns true if the heap is out of the peers' reach.
+  bool wants_block(Topology<C> const& topology) const { return !can_be(topology, this); }  // not if all memory can be lent
 
   Buffer<T> heap_;
   LentBlock block_;

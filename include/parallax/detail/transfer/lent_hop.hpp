@@ -1,4 +1,4 @@
-// One hop of a reduction between ranks that lend each other their memory: owners sum where the addends lie. The dense exchange
+// One hop of a reduction between ranks that lend each other their memory: owners sum the addends in place. The dense exchange
 // calls it for hops that lend.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace parallax::inline v0_2 {
 
-// The first element of owner o's part when n elements are dealt to `owners` in order: floor(n·o / owners).
+// Returns the first element of owner o's part when n elements are dealt to `owners` in order: floor(n·o / owners).
 constexpr std::size_t part_begin(std::size_t n, int owner, int owners) {
   auto const o = static_cast<std::size_t>(owner), count = static_cast<std::size_t>(owners);
   return n / count * o + n % count * o / count;
@@ -25,15 +25,15 @@ constexpr std::size_t part_begin(std::size_t n, int owner, int owners) {
 
 namespace detail {
 
-// Elements of `offsets` that the owners of digit t of a hop hold: offsets[first(t)] .. offsets[first(t + 1)].
+// Returns the first element of digit t of a hop: its owners hold offsets[first(t)] .. offsets[first(t + 1)].
 inline std::size_t digit_begin(Slice<std::size_t const> offsets, Hop const& hop, std::size_t digit) {
   return offsets[static_cast<std::size_t>(hop.base) + digit * static_cast<std::size_t>(hop.stride)];
 }
-// Elements of the owners of that digit, all together.
+// Returns the elements of this digit's owners, all together.
 inline std::size_t digit_size(Slice<std::size_t const> offsets, Hop const& hop, std::size_t digit) {
   return digit_begin(offsets, hop, digit + 1) - digit_begin(offsets, hop, digit);
 }
-// The largest part over all digits of all ranks' groups in a hop: what every rank derives its number of rounds from.
+// Returns the largest part over all digits of all ranks' groups in a hop: every rank derives its number of rounds from it.
 inline std::size_t largest_digit(Slice<std::size_t const> offsets, Hop const& hop) {
   auto const stride = static_cast<std::size_t>(hop.stride);
   std::size_t largest = 0;
@@ -42,73 +42,74 @@ inline std::size_t largest_digit(Slice<std::size_t const> offsets, Hop const& ho
   return largest;
 }
 
-// Rank `rank` lends something else than this one.
+// Returns the error of a rank `rank` whose loan differs from this one's.
 PARALLAX_COLD Error loan_disagreement(int rank, LoanRoom::Loan const& loan, int self, LoanRoom::Loan const& own);
 
 }  // namespace detail
 
-// The owner of a part reads the addends of all ranks, in the order of sums, and writes the sum to whoever needs it; nothing is
-// packed, and nobody returns while a peer reads or writes. Memory that peers cannot reach is staged: it passes through the
-// channel's window round by round, while owners sum the round before and the one before that is taken out. Whether a rank
-// stages is its own affair, every round is one operation on the lane, and has at most `round_size` elements per part.
+// The owner of a part reads the addends of all ranks, in the order of sums, and writes the sum to every rank that needs it;
+// nothing is packed, and nobody returns while a peer reads or writes. Memory out of the peers' reach is staged: it passes
+// through the channel's window round by round, while owners sum the round before and the one before that is taken out. Staging
+// is a rank's own affair, every round is one operation on the lane, and has at most `round_size` elements per part.
 template <class T, Communicator C>
 class LentHop {
  public:
-  // Laid out owner after owner, from the hop's first digit on. What is null is not wanted.
+  // Laid out owner after owner, from the hop's first digit on. Null members are not wanted.
   struct Work {
     T const* input;  // the addends; null: the own part is there already
-    T* own;          // where the sum of this rank's part goes, or is
-    T* whole;        // where the sums of all parts go; may be the input, else they do not overlap
+    T* own;          // the place of the sum of this rank's part, before or after it is made
+    T* whole;        // the place of the sums of all parts; may be the input, else they do not overlap
   };
 
-  // Collective in the order of the lane, with the same members of `work` wanted on all ranks. All that is given must stay until
-  // `poll` is true. A rank that takes no part in the hop gives nothing.
+  // Collective in the order of the lane, with the same members of `work` wanted on all ranks. Starts. All arguments must stay
+  // until `poll` is true. A rank without part in the hop gives nothing.
   void start(Slice<std::size_t const> offsets, std::size_t round_size, Work work);
 
-  // Makes progress; true once nobody touches what was given any more. Error mismatch where ranks bring different sizes.
+  // Makes progress; returns true once nobody touches the given memory any more. Throws Error (mismatch) if ranks bring
+  // different sizes.
   bool poll(Lane<C>& lane, Hop const& hop);
 
  private:
   static constexpr std::size_t tile = 2048;  // elements: the running sum stays in the first-level cache
-  // Of a step, all parts together. What is smaller is still in the cache of who wrote it, where others read it slowly.
+  // Bytes of a step, all parts together. Fewer are still in their writer's cache, and slow to read for others.
   static constexpr std::size_t step_bytes = std::size_t{1} << 20;
   static constexpr std::size_t slot_count = 3;  // of a window: filled, summed, taken out
 
   using Loan = detail::LoanRoom::Loan;
   using Peer = detail::LoanRoom::Peer;
 
-  // False where there is nothing to do, on all ranks.
-  // Says how many rounds there are, and begins with an exchange of what is lent.
+  // Opens the hop: sets the number of rounds, and begins with an exchange of loans. Returns false if there is nothing to do, on
+  // all ranks.
   bool open(Lane<C>& lane, Hop const& hop);
 
-  // Tells every owner what this rank lends, and hears the same as an owner. Elements that are read in place are counted here.
+  // Tells every owner this rank's loan, and hears theirs as an owner. Elements read in place are counted here.
   void post_loans(Lane<C>& lane, Hop const& hop);
 
-  // Finds what of the work peers can reach, makes a window for what they cannot, and fills that with the first round.
+  // Finds the work's memory in the peers' reach, makes a window for the rest, and fills it with the first round.
   void make_loan(Lane<C>& lane, Hop const& hop);
-  // None where not all of it lies in one block.
+  // Returns the place; none if not all of it lies in one block.
   static Place place_of(C& world, T const* memory, std::size_t bytes);
-  // This rank's, in the lane.
+  // Returns this rank's loan, in the lane.
   Loan& mine() const { return room_->mine; }
   Buffer<Peer>& peers() { return room_->peers; }
-  // Whether anything of this rank's passes through its window.
+  // Returns true if anything of this rank's passes through its window.
   bool stages() const { return mine().stages_input || mine().stages_whole; }
 
-  // Turns what was heard into addresses. Error (mismatch) where a rank lends a vector of another size.
+  // Turns the loans heard into addresses. Throws Error (mismatch) if a rank lends a vector of another size.
   void reach(Lane<C>& lane, Hop const& hop);
 
-  // Who stages hears from the owners after each step, and they from it; after the last step all hear from the owners. An owner
-  // that has lost a peer tells nobody that it is done.
+  // Posts a step. A rank that stages hears from the owners after each step, and they from it; after the last step all hear from
+  // the owners. An owner that has lost a peer tells nobody that it is done.
   void post_step(Lane<C>& lane, Hop const& hop);
 
-  // The last sums come out of the window, and the loan ends.
+  // Closes the hop: the last sums come out of the window, and the loan ends.
   bool close(Lane<C>& lane, Hop const& hop);
 
-  // Round j of this rank's addends for others goes into the window, or the sums come out of it.
-  // Those of this rank's own part stay where they are.
+  // Puts round j of this rank's addends for others into the window; `take` takes the sums out of it. The own part stays in its
+  // place.
   void stage(Hop const& hop, std::size_t j);
   void take(Hop const& hop, std::size_t j);
-  // Calls `f` with where a part begins in the vector, its slot in the window, and elements, for each part of others in round j.
+  // Calls `f` with a part's begin in the vector, its slot in the window, and its elements, for each part of others in round j.
   template <class F>
   void each_part(Hop const& hop, std::size_t j, F&& f) {
     for (std::size_t t = 0; t < hop.targets.size(); ++t) {
@@ -118,39 +119,39 @@ class LentHop {
     }
   }
 
-  // This owner's part of round j, held against a peer that leaves: then nothing is summed, and the abort that it left by is
+  // Sums this owner's part of round j, held against a peer that leaves: then nothing is summed, and the abort of its leaving is
   // awaited.
   void sum(Lane<C>& lane, Hop const& hop, std::size_t j);
 
-  // A run of elements: where it lies in the own part, in the whole, and in a window.
+  // A run of elements: its begin in the own part, in the whole, and in a window.
   struct Extent {
     std::size_t in_part, in_whole, in_window, count;
   };
-  // Where a peer's addend lies, and where its sum goes: in the window where it stages.
+  // Returns the place of a peer's addend; `target`: of its sum. In the window if it stages.
   T const* addend(Peer const& p, Extent const& run) const {
     return p.stages_input ? static_cast<T const*>(p.window) + run.in_window : static_cast<T const*>(p.input) + run.in_whole;
   }
   T* target(Peer const& p, Extent const& run) const {
     return p.stages_whole ? static_cast<T*>(p.window) + run.in_window : static_cast<T*>(p.whole) + run.in_whole;
   }
-  // One run of all peers, in the order of sums.
+  // Sums one run of all peers, in the order of sums.
   void sum_run(Extent const& run);
-  // In one pass over memory.
+  // Sums two peers' run in one pass over memory.
   void sum_pair(T* own, Extent const& run) {
     Peer const &p = peers()[0], &q = peers()[1];
     if (!work_.whole) return add(own, own, addend(p, run), addend(q, run), run.count);
     add(target(p, run), target(q, run), addend(p, run), addend(q, run), run.count);
     if (own) copy(own, work_.whole + run.in_whole, run.count);
   }
-  // Writes sums to all who want them.
+  // Writes sums to all ranks that want them.
   void spread(T const* sums, Extent const& run) {
     for (Peer const& p : Slice<Peer const>{peers()}) copy(target(p, run), sums, run.count);
   }
-  // Both results may be where an addend lies.
+  // Adds two addends. Both results may lie on an addend.
   static void add(T* x, T* y, T const* a, T const* b, std::size_t n) {
     if constexpr (detail::may_widen && std::is_arithmetic_v<T>)
       if (detail::machine_is_wider()) return add_lines(x, y, a, b, n);
-    constexpr std::size_t block = 8;  // its sums are made before its results are written: compilers take vectors for that
+    constexpr std::size_t block = 8;  // sums of a block are made before it is written: compilers then take vectors
     std::size_t i = 0;
     for (; n - i >= block; i += block) {
       T sums[block];
@@ -159,9 +160,9 @@ class LentHop {
     }
     for (; i < n; ++i) x[i] = y[i] = a[i] + b[i];
   }
-  // A whole line of the cache of each in turn. A processor that predicts the way of a line from a hash of its virtual address
-  // (Lipp et al., "Take A Way", AsiaCCS 2020, section 3) takes some addresses for each other, such as those of two vectors of
-  // 64 MB that were allocated one after the other; then each access to one makes the next to the other a miss.
+  // Adds a whole line of the cache of each in turn. A processor that predicts the way of a line from a hash of its virtual
+  // address (Lipp et al., "Take A Way", AsiaCCS 2020, section 3) takes some addresses for each other, such as those of two
+  // vectors of 64 MB that were allocated one after the other; then each access to one makes the next to the other a miss.
   PARALLAX_WIDER static void add_lines(T* x, T* y, T const* a, T const* b, std::size_t n) {
     typedef T Half __attribute__((vector_size(32)));
     constexpr std::size_t half = 32 / sizeof(T), line = 2 * half;
@@ -180,21 +181,21 @@ class LentHop {
     }
     for (std::size_t i = end; i < n; ++i) x[i] = y[i] = a[i] + b[i];
   }
-  // One more addend.
+  // Adds one more addend.
   static void add_to(T* __restrict out, T const* in, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) out[i] += in[i];
   }
-  // Nothing where both are the same.
+  // Copies; nothing if both are the same.
   static void copy(T* to, T const* from, std::size_t n) {
     if (to != from) std::memcpy(to, from, n * sizeof(T));
   }
 
-  // Elements before digit t in the hop's vector.
+  // Returns the elements before digit t in the hop's vector.
   std::size_t first_of(Hop const& hop, std::size_t t) const {
     return detail::digit_begin(offsets_, hop, t) - detail::digit_begin(offsets_, hop, 0);
   }
   std::size_t own_size(Hop const& hop) const { return detail::digit_size(offsets_, hop, static_cast<std::size_t>(hop.self)); }
-  // The elements of a part that a round moves: from which on, and how many.
+  // The elements of a part in a round: the first one, and their number.
   struct InRound {
     std::size_t begin, count;
   };
@@ -203,14 +204,14 @@ class LentHop {
     return {begin, std::min(size - begin, round_size_)};
   }
 
-  // As `start` was told; the caller keeps them.
+  // The arguments of `start`; the caller keeps them.
   Slice<std::size_t const> offsets_;
   Work work_{};
   // Elements per part, as asked for and as used; then rounds in all, and steps taken.
   std::size_t largest_round_ = 1, round_size_ = 1, rounds_ = 0, step_ = 0;
   bool open_ = false;
   int lost_ = -1;  // a peer that has left
-  // The communicator's; null where this rank stages nothing.
+  // The communicator's; null if this rank stages nothing.
   T* window_ = nullptr;
   detail::LoanRoom* room_ = nullptr;
 };
@@ -402,7 +403,7 @@ void LentHop<T, C>::sum_run(Extent const& run) {
   T* const own = work_.own ? work_.own + run.in_part : nullptr;
   if (!work_.input) return spread(own, run);
   if (peers().size() == 2) return sum_pair(own, run);
-  T sums[tile];  // for a sum in place would overwrite addends whose turn is to come
+  T sums[tile];  // a sum in place would overwrite later addends
   copy(sums, addend(peers()[0], run), run.count);
   for (std::size_t p = 1; p < peers().size(); ++p) add_to(sums, addend(peers()[p], run), run.count);
   if (own) copy(own, sums, run.count);

@@ -1,5 +1,5 @@
-// Several contributions to one transfer: each says what it sends to whom, all are packed into one message per rank. The legs of
-// journeys call it.
+// Several contributions to one transfer: each declares its bytes by rank, and all are packed into one message per rank. The
+// legs of journeys call it.
 #pragma once
 
 #include <span>
@@ -14,56 +14,56 @@
 namespace parallax::inline v0_2 {
 
 // The transfer of one leg, in memory of one space. Contributors open slips and declare sizes, `layout` assigns memory,
-// contributors write what goes out, `post` sends one message per rank, and after `test` is true contributors read what came in.
-// In one message the slips lie packed, larger units first, so that every slip stays aligned without a byte of padding on the
-// wire. What a rank sends to itself is written straight to where it is read. Owns its memory, which is reused.
+// contributors write outgoing runs, `post` sends one message per rank, and after `test` is true contributors read incoming
+// runs. In one message the slips lie packed, larger units first, so that every slip stays aligned without a byte of padding on
+// the wire. A rank's bytes to itself are written straight to the place they are read from. Owns its memory, which is reused.
 template <Communicator C, MemorySpace Space = HostSpace>
 class Mail {
  public:
   // Local; the first `layout` allocates. Refers to the topology and to the counts, which must outlive it.
   Mail(Topology<C> const& topology, int channel, Traffic& traffic);
 
-  // Of the ranks that a slip has runs for.
+  // Returns the topology of the ranks that a slip has runs for.
   Topology<C> const& topology() const { return lane_.topology(); }
-  // By which the mail travels: for those who wait for it, or withdraw it.
+  // Returns the lane of the mail: for those who wait for it, or withdraw it.
   Lane<C>& lane() { return lane_; }
-  // The same, to look at.
+  // Returns it for a look.
   Lane<C> const& lane() const { return lane_; }
 
-  // Whether no slip is open.
+  // Returns true if no slip is open.
   bool empty() const { return units_.empty(); }
-  // Local, before the first slip of a leg: forgets all slips, and keeps the memory.
+  // Forgets all slips, and keeps the memory. Local, before the first slip of a leg.
   void clear();
 
   // Bytes of the largest element that a slip may have.
   static constexpr std::size_t largest_unit = 16;
 
-  // A slip holds elements of `unit` bytes (a power of two up to `largest_unit`, else Error misuse), one run per rank, empty
+  // Opens a slip of elements of `unit` bytes (a power of two up to `largest_unit`, else Error misuse), one run per rank, empty
   // until declared.
   int open(std::size_t unit, Payload payload);
-  // The same run goes to several ranks (see `write_shared`). A mail of shared slips only holds the message once.
+  // Opens a slip with one run for several ranks (see `write_shared`). A mail of shared slips only holds the message once.
   int open_shared(std::size_t unit, Payload payload);
-  // Local, before `layout`: so many bytes of the slip go to that rank. Said again, the last number counts.
+  // Declares so many bytes of the slip for `rank`, local, before `layout`. Called again, the last number counts.
   void send(int slip, int rank, std::size_t bytes) { out_[at(slip, rank)].bytes = bytes; }
-  // Local, before `layout`: so many bytes of the slip come from that rank, which sends as many.
+  // Declares so many bytes of the slip from `rank`, which sends as many. Local, before `layout`.
   void expect(int slip, int rank, std::size_t bytes) { in_[at(slip, rank)].bytes = bytes; }
 
-  // Local; allocates. Error misuse where a run is not of whole elements.
-  // Every message begins at a multiple of the largest unit of all slips.
+  // Lays out the messages. Local; allocates. Throws Error (misuse) if a run is not of whole elements. Every message begins at a
+  // multiple of the largest unit of all slips.
   void layout();
 
-  // Where the run for that rank is written, between `layout` and `post`: in the memory of the space.
+  // Returns the place of the run for `rank`, to be written between `layout` and `post`: in the memory of the space.
   template <class T>
   T* outgoing(int slip, int rank) {
     std::byte* const memory = rank == topology().rank() ? incoming_.data() : outgoing_.data();
     return reinterpret_cast<T*>(memory + out_[at(slip, rank)].offset);
   }
-  // What came from that rank, from the moment that `test` is true until the next `layout` or `take`.
+  // Returns the run from `rank`, from the moment that `test` is true until the next `layout` or `take`.
   template <class T>
   T const* incoming(int slip, int rank) const {
     return reinterpret_cast<T const*>(incoming_.data() + in_[at(slip, rank)].offset);
   }
-  // Fills a shared slip: `fill(T*)` writes the run once, wherever it goes it is the same.
+  // Fills a shared slip: `fill(T*)` writes the run once for all ranks.
   template <class T, class Fill>
   void write_shared(int slip, Fill&& fill) {
     T const* first = nullptr;
@@ -76,13 +76,13 @@ class Mail {
       if (!first) first = run;
     }
   }
-  // Bytes of the run that goes to that rank, as declared.
+  // Returns the declared bytes of the run for `rank`.
   std::size_t outgoing_bytes(int slip, int rank) const { return out_[at(slip, rank)].bytes; }
-  // Bytes of the run that comes from that rank, as declared.
+  // Returns the declared bytes of the run from `rank`.
   std::size_t incoming_bytes(int slip, int rank) const { return in_[at(slip, rank)].bytes; }
 
-  // Everything that came in on a slip, run after run in the order of `ranks`, moved into `into`: by exchanging buffers
-  // where the slip is alone in the mail and the ranks ascend, by copying otherwise.
+  // Moves all arrivals of a slip, run after run in the order of `ranks`, into `into`: by exchanging buffers if the slip is
+  // alone in the mail and the ranks ascend, by copying otherwise.
   template <class Ranks>
   void take(int slip, Ranks const& ranks, Buffer<std::byte, Space>& into) {
     std::size_t bytes = 0;
@@ -100,45 +100,46 @@ class Mail {
     copies.start();
   }
 
-  // Collective in the order of the channel. One message per rank that gets anything.
+  // Collective in the order of the channel. Posts one message per rank that gets anything.
   void post() { lane_.template post<Space>(outgoing_.data(), incoming_.data()); }
-  // Makes progress; true once everything has arrived and all that was sent may be written again.
+  // Makes progress; returns true once everything has arrived and all sent memory may be written again.
   bool test() { return lane_.test(); }
 
-  // What messages are written in and come into.
+  // Memory of outgoing and incoming messages.
   struct Memory {
-    // What goes to other ranks.
+    // Bytes for other ranks.
     Buffer<std::byte, Space> outgoing;
-    // What comes from them, and from this one.
+    // Bytes from them, and from this one.
     Buffer<std::byte, Space> incoming;
   };
-  // Local, between messages: gives its memory to the caller, and takes other for the next. Of memory that a graph goes on using.
+  // Local, between messages: gives its memory to the caller, and takes other for the next. For memory that a graph goes on
+  // using.
   Memory leave_memory() { return {std::move(outgoing_), std::move(incoming_)}; }
 
  private:
-  // An open slip: bytes of an element, what they are, and whether all runs are one.
+  // An open slip: bytes of an element, their kind, and true if all runs are one.
   struct Unit {
     std::size_t unit;
     Payload payload;
     bool shared = false;
   };
 
-  // A run in `out_` or `in_`.
+  // Returns the index of a run in `out_` or `in_`.
   std::size_t at(int slip, int rank) const { return static_cast<std::size_t>(slip) * ranks_ + static_cast<std::size_t>(rank); }
-  // The largest unit of all slips: a power of two, as each is.
+  // Returns the largest unit of all slips: a power of two, as each is.
   std::size_t alignment() const;
-  // Of a contributor that declares what cannot be laid out.
+  // Returns the error of a contributor that declares an impossible layout.
   PARALLAX_COLD Error misuse(std::string const& what) const { return {Errc::misuse, topology().rank(), "mail", "", what}; }
   static std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
-  // The memory is handed to it by `post`.
+  // The lane; `post` hands it the memory.
   Lane<C> lane_;
   [[no_unique_address]] decltype(queue_of<Space>(std::declval<C&>())) queue_;
   std::size_t ranks_;
   // By slip.
   List<Unit> units_;
   std::size_t sizes_ = 0;     // the sum of the different units
-  List<ByteRange> out_, in_;  // by slip, then rank; those of open slips count
+  List<ByteRange> out_, in_;  // by slip, then rank; entries of open slips count
   Buffer<std::byte, Space> outgoing_, incoming_;
 };
 
@@ -217,7 +218,7 @@ std::size_t Mail<C, Space>::alignment() const {
 
 namespace detail {
 
-// The mail in memory of the device that a communicator carries, if it does.
+// The mail in memory of the communicator's device, if it carries any.
 template <class C>
 struct DeviceMail {
   DeviceMail(Topology<C> const&, int, Traffic&) {}
@@ -229,38 +230,38 @@ struct DeviceMail<C> : Mail<C, typename C::device_space> {
 
 }  // namespace detail
 
-// The mails of one channel: in memory of the host, and of the device that the communicator carries. A leg may use both, which
-// then travel one after the other.
+// The mails of one channel: in memory of the host, and of the communicator's device. A leg may use both; they then travel one
+// after the other.
 template <Communicator C>
 class Mails {
  public:
-  // Local. Both refer to the topology and to the counts, which must outlive them.
+  // Local. Refers to the topology and to the counts, which must outlive both mails.
   Mails(Topology<C> const& topology, int channel, Traffic& traffic)
       : host_{topology, channel, traffic}, device_{topology, channel, traffic} {}
 
-  // The mail of one space, in which a leg opens slips.
+  // Returns the mail of one space, for a leg to open slips in.
   template <MemorySpace Space = HostSpace>
   auto& of() {
     static_assert(Carries<C, Space>);
     if constexpr (std::same_as<Space, HostSpace>) return host_;
     else return device_;
   }
-  // Of the host's mail.
+  // Returns the lane of the host's mail.
   Lane<C>& lane() { return host_.lane(); }
-  // A rank that has not delivered to the mail that is in flight, or -1.
+  // Returns a rank that has not delivered to the mail in flight, or -1.
   int waiting_for() const;
-  // Legal after an abort: gives both up.
+  // Gives both up. Legal after an abort.
   void withdraw() noexcept;
 
   // Forgets the slips of both.
   void clear();
-  // Lays both out. Error (misuse) where a run is not of whole elements.
+  // Lays both out. Throws Error (misuse) if a run is not of whole elements.
   void layout();
-  // Collective in the order of the channel. The host's travels first, unless it has no slip; all ranks open the same slips.
+  // Collective in the order of the channel. Posts the host's first, unless it has no slip; all ranks open the same slips.
   void post();
-  // Whether one of the two is on its way.
+  // Returns true if one of the two is on its way.
   bool in_flight() const;
-  // True once both have arrived.
+  // Returns true once both have arrived.
   bool test();
 
  private:
@@ -329,14 +330,14 @@ void Mails<C>::post_device() {
   if constexpr (CarriesDevice<C>) device_.post();
 }
 
-// What travels by mail: a journey, which is a sequence of legs, or several that go together. It has equally many legs on every
-// rank. Derived classes are owned by whoever sends them, and outlive the journey.
+// A journey by mail, which is a sequence of legs, or several journeys that go together. It has equally many legs on every rank.
+// The sender owns an object of a derived class, and keeps it longer than the journey.
 template <Communicator C>
 class Traveller {
  public:
-  virtual bool next(Mails<C>&) = 0;   // declares its next leg's slips, of which there is one; false when it has arrived
-  virtual void write(Mails<C>&) = 0;  // fills what it sends on this leg
-  virtual void read(Mails<C>&) = 0;   // takes what came in on this leg
+  virtual bool next(Mails<C>&) = 0;   // declares its next leg's slips, if there is one; returns false when it has arrived
+  virtual void write(Mails<C>&) = 0;  // fills its outgoing runs of this leg
+  virtual void read(Mails<C>&) = 0;   // takes the arrivals of this leg
 
   bool travelling = false;  // the mail's
 
@@ -347,9 +348,9 @@ class Traveller {
   ~Traveller() = default;
 };
 
-// Carries travellers through the same transfers; true once all have arrived. Throws what they throw.
-// Collective in the order of the channel, with the same travellers on every rank. Called again and again; legs that can be
-// finished are.
+// Carries travellers through the same transfers; returns true once all have arrived. Throws their errors. Collective in the
+// order of the channel, with the same travellers on every rank. Called again and again; each call finishes as many legs as it
+// can.
 template <Communicator C>
 bool carry(Mails<C>& mail, std::span<Traveller<C>* const> travellers) {
   while (true) {

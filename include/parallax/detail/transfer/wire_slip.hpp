@@ -1,4 +1,4 @@
-// One slip of a mail for elements that a wire encodes: what a leg opens, fills and takes for its rows.
+// One slip of a mail for elements that a wire encodes: opened, filled and taken by a leg for its rows.
 #pragma once
 
 #include "parallax/comm/wire.hpp"
@@ -7,46 +7,46 @@
 
 namespace parallax::inline v0_2 {
 
-// All numbers are of elements T. A leg calls `open` (or `open_shared`), `send` and `expect` before the mail is laid out,
-// `write` (or `write_shared`) before it is posted, and `take` after it has arrived. Owns the scratch in which a wire that
+// A slip. All numbers are of elements T. A leg calls `open` (or `open_shared`), `send` and `expect` before the mail is laid
+// out, `write` (or `write_shared`) before it is posted, and `take` after it has arrived. Owns the scratch in which a wire that
 // encodes finds and leaves elements; under IdentityWire there is none, and all calls are the mail's own.
 template <class W, class T, MemorySpace Space = HostSpace>
   requires Wire<W, T>
 class WireSlip {
  public:
-  // What travels for one T.
+  // The travelling type of one T.
   using Element = typename detail::Travelling<T, Space, W>::type;
 
-  // Local, once for each leg: a slip with a run of its own for every rank.
+  // Opens a slip with a run of its own for every rank. Local, once for each leg.
   template <Communicator C>
   void open(Mail<C, Space>& mail, Payload payload) {
     slip_ = mail.open(sizeof(Element), payload);
   }
-  // Local, in place of `open`: all ranks that get anything get the same run.
+  // Opens a slip with one run for all ranks that get anything. Local, in place of `open`.
   template <Communicator C>
   void open_shared(Mail<C, Space>& mail, Payload payload) {
     slip_ = mail.open_shared(sizeof(Element), payload);
   }
-  // `n` elements go to that rank.
+  // Declares `n` elements for `rank`.
   template <Communicator C>
   void send(Mail<C, Space>& mail, int rank, std::size_t n) const {
     mail.send(slip_, rank, n * sizeof(Element));
   }
-  // `n` elements come from that rank.
+  // Declares `n` elements from `rank`.
   template <Communicator C>
   void expect(Mail<C, Space>& mail, int rank, std::size_t n) const {
     mail.expect(slip_, rank, n * sizeof(Element));
   }
 
-  // `fill(T*)` writes as many elements as were declared for the rank. It is not called for none.
+  // Writes a run: `fill(T*)` writes as many elements as were declared for the rank. It is not called for none.
   template <Communicator C, class Fill>
   void write(Mail<C, Space>& mail, int rank, Fill&& fill) {
     std::size_t const n = mail.outgoing_bytes(slip_, rank) / sizeof(Element);
     if (n > 0) fill_run(mail, mail.template outgoing<Element>(slip_, rank), n, fill);
   }
-  // The runs of several ranks, which whoever writes them has one behind the other: `fill(first, last, T*)` writes those of ranks
-  // number `first` to `last` - 1 of the list. They are neighbours in the mail, as far as may be, so that a device is given few
-  // kernels; what a wire encodes is encoded for each rank, as it decodes it.
+  // Writes the runs of several ranks, which lie one behind the other at their writer: `fill(first, last, T*)` writes the runs
+  // of ranks number `first` to `last` - 1 of the list. They are neighbours in the mail, as far as may be, so that a device is
+  // given few kernels; a wire encodes rank by rank, as ranks decode.
   template <Communicator C, class Ranks, class Fill>
   void write_runs(Mail<C, Space>& mail, Ranks const& ranks, Fill&& fill) {
     if constexpr (encodes<W>) {
@@ -57,13 +57,13 @@ class WireSlip {
       });
     }
   }
-  // The same where the elements are there already as they travel: `fill(first, last, Element*)` writes them.
+  // Writes them likewise if the elements are there already in their travelling form: `fill(first, last, Element*)` writes them.
   template <Communicator C, class Ranks, class Fill>
   void write_runs_encoded(Mail<C, Space>& mail, Ranks const& ranks, Fill&& fill) {
     each_neighbours(mail, ranks,
                     [&](std::size_t first, std::size_t last, Element* run, std::size_t) { fill(first, last, run); });
   }
-  // The same for a shared slip: it is filled, and encoded, once.
+  // Writes a shared slip likewise: it is filled, and encoded, once.
   template <Communicator C, class Fill>
   void write_shared(Mail<C, Space>& mail, Fill&& fill) {
     std::size_t n = 0;
@@ -72,12 +72,12 @@ class WireSlip {
     mail.template write_shared<Element>(slip_, [&](Element* run) { fill_run(mail, run, n, fill); });
   }
 
-  // How many elements came from the rank.
+  // Returns the number of elements from the rank.
   template <Communicator C>
   std::size_t arrived(Mail<C, Space> const& mail, int rank) const {
     return mail.incoming_bytes(slip_, rank) / sizeof(Element);
   }
-  // Everything that came in, decoded, run after run in the order of `ranks`: as many bytes as the elements T have.
+  // Takes all arrivals, decoded, run after run in the order of `ranks`: as many bytes as the elements T have.
   template <Communicator C, class Ranks>
   void take(Mail<C, Space>& mail, Ranks const& ranks, Buffer<std::byte, Space>& into) {
     if constexpr (encodes<W>) {
@@ -97,7 +97,8 @@ class WireSlip {
   }
 
  private:
-  // Calls f(first, last, run, n) for ranks whose runs lie one behind the other in the mail, n elements in all, and not for none.
+  // Calls f(first, last, run, n) for ranks whose runs lie one behind the other in the mail, n elements in all, and not for
+  // none.
   template <Communicator C, class Ranks, class F>
   void each_neighbours(Mail<C, Space>& mail, Ranks const& ranks, F&& f) const {
     for (std::size_t first = 0, last = 0; first < ranks.size(); first = last) {
@@ -108,7 +109,7 @@ class WireSlip {
       if (n > 0) f(first, last, run, n);
     }
   }
-  // Writes a run where the mail has it, by way of the scratch where the wire encodes.
+  // Writes a run to its place in the mail, by way of the scratch if the wire encodes.
   template <Communicator C, class Fill>
   void fill_run([[maybe_unused]] Mail<C, Space>& mail, Element* run, std::size_t n, Fill&& fill) {
     if constexpr (encodes<W>) {

@@ -1,5 +1,5 @@
-// The agreement of all ranks before anything is exchanged: that they do the same, that none refuses, and how much follows. The
-// rounds of an engine hold one, and so does each flight.
+// The agreement of all ranks before an exchange: equal operations, no refusal, and the sizes to follow. The rounds of an engine
+// hold one, and so does each flight.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 
 namespace parallax::inline v0_2 {
 
-// One round: every rank tells every other {hash of what it is about to do, whether it can and has data, counts}. Ranks agree
-// when all are ok and all hashes are equal; every rank sees the same words and reaches the same verdict. A rank can leave out
-// what was named ahead, and then all do. Control bytes.
+// One round: every rank tells every other {hash of its next work, flags for its ability and its data, counts}. Ranks agree when
+// all are ok and all hashes are equal; every rank sees the same words and reaches the same verdict. A rank can leave out work
+// named ahead, and then all do. Control bytes.
 template <Communicator C>
 class Agreement {
  public:
-  // Numbers for each rank that travel with the first round; what is more takes a second one.
+  // Numbers for each rank that travel with the first round; more take a second one.
   static constexpr std::size_t inline_counts = 6;
 
   // Local. Refers to the topology and to the counts of bytes, which must outlive it. Nothing else may use the channel while a
@@ -27,69 +27,69 @@ class Agreement {
   Agreement(Topology<C> const& topology, int channel, Traffic& traffic)
       : lane_{topology, channel, traffic}, out_(ranks()), in_(ranks()) {}
 
-  // Local. Room for so many numbers, so that `begin` allocates nothing.
+  // Local. Makes room for so many numbers, so that `begin` allocates nothing.
   void reserve(std::size_t counts);
-  // Local. `counts` numbers will be told to each rank.
+  // Local. Begins a round with `counts` numbers for each rank.
   void begin(std::uint64_t hash, bool ok, bool joined, std::size_t counts, bool ahead = true);
-  // Local, between `begin` and `post`. Number `which` (from 0) for rank `rank`; what is not told is 0.
+  // Local, between `begin` and `post`. Sets number `which` (from 0) for rank `rank`; a number not told is 0.
   void tell(int rank, std::size_t which, std::uint64_t count) { slot(out_, extra_out_, rank, which) = count; }
-  // Number `which` from rank `rank`, once `poll` is true. Those beyond `inline_counts` are there only if the round was
-  // unanimous.
+  // Returns number `which` from rank `rank`, once `poll` is true. Numbers beyond `inline_counts` are there only if the round
+  // was unanimous.
   std::uint64_t told(int rank, std::size_t which) { return slot(in_, extra_in_, rank, which); }
 
-  // Collective in the order of the channel. `clock`: ns of this rank's clock, which all are told.
+  // Collective in the order of the channel. Posts the round. `clock`: ns of this rank's clock, told to all.
   void post(std::int64_t clock) {
     for (Record& record : out_) record.flags |= static_cast<std::uint64_t>(clock) << flag_bits;
     post_words(out_.data(), in_.data(), sizeof(Record));
   }
-  // Makes progress; true once all words are here. Starts the second round where there is one. Throws what a Request's `test`
-  // throws.
+  // Makes progress; returns true once all words are here. Starts the second round if there is one. Throws the errors of a
+  // Request's `test`.
   bool poll();
   // Returns rank 0's clock as it was when that rank posted. Valid once `poll` is true.
   ToldClock first_clock() const { return {in_.front().flags >> flag_bits}; }
-  // Whether something is posted and not complete on this rank.
+  // Returns true if something is posted and not complete on this rank.
   bool in_flight() const { return lane_.in_flight(); }
-  // A rank whose words have not come, or -1: for the report of a wait.
+  // Returns a rank whose words have not come, or -1: for the report of a wait.
   int waiting_for() const { return lane_.waiting_for(); }
-  // Legal after an abort: gives the round up.
+  // Gives the round up. Legal after an abort.
   void withdraw() noexcept { lane_.withdraw(); }
 
-  // Whether all ranks can, and do the same. Valid once `poll` is true; the same on every rank.
+  // Returns true if all ranks can, and do the same. Valid once `poll` is true; the same on every rank.
   bool unanimous() const;
-  // Whether every rank can do what was named ahead.
+  // Returns true if every rank can do the work named ahead.
   bool ahead() const {
     return detail::all_of(in_, [](Record const& r) { return (r.flags & looks_ahead) != 0; });
   }
-  // How many ranks have data.
+  // Returns the number of ranks with data.
   int active() const {
     return static_cast<int>(std::count_if(in_.begin(), in_.end(), [](Record const& r) { return !(r.flags & has_joined); }));
   }
 
  private:
-  // Bits of a record: the rank can, it has no data of its own, it can do what was named ahead.
+  // Bits of a record: the rank can, it has no data of its own, it can do the work named ahead.
   enum Flag : std::uint64_t { is_ok = 1, has_joined = 2, looks_ahead = 4 };
   // The bits of a record's flags below its rank's clock.
   static constexpr int flag_bits = 8;
-  // What one rank tells another in the first round: 64 bytes of control.
+  // Words of one rank to another in the first round: 64 bytes of control.
   struct Record {
     std::uint64_t hash = 0, flags = 0;
     std::uint64_t counts[inline_counts] = {};
   };
-  // What `poll` waits for: the records, the words beyond them, or nothing.
+  // Stages of `poll`: it waits for the records, for the words beyond them, or for nothing.
   enum class Stage : unsigned char { records, extra, done };
 
-  // Of the world: one record goes to each, and one comes from each.
+  // Returns the number of ranks of the world: one record goes to each, and one comes from each.
   std::size_t ranks() const { return static_cast<std::size_t>(lane_.topology().size()); }
-  // Words of a second round, all ranks together; 0: it is left out.
+  // Returns the words of a second round, all ranks together; 0: it is left out.
   std::size_t extra_words(std::size_t counts) const { return counts > inline_counts ? (counts - inline_counts) * ranks() : 0; }
-  // Where a number lies: in the rank's record, or behind those that fit.
+  // Returns the place of a number: in the rank's record, or behind it if it does not fit.
   std::uint64_t& slot(List<Record>& records, List<std::uint64_t>& extra, int rank, std::size_t which);
 
-  // Posts `bytes` for each rank, packed in the order of ranks at both ends; what is for this rank is copied.
+  // Posts `bytes` for each rank, packed in the order of ranks at both ends; bytes for this rank are copied.
   void post_words(void const* out, void* in, std::size_t bytes);
 
   Lane<C> lane_;
-  // Numbers for each rank, as `begin` was told.
+  // Numbers for each rank, as given to `begin`.
   std::size_t counts_ = 0;
   Stage stage_ = Stage::done;
   // By receiver, and by sender.

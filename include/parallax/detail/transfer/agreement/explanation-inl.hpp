@@ -17,14 +17,14 @@ PARALLAX_INLINE std::string Testimony::encode() const {
 
 namespace parallax::inline v0_2::detail {
 
-// Takes the text before the next separator, and that, off the front of `rest`; all of it where there is none.
+// Takes the text before the next separator, and the separator, off the front of `rest`; all of it if there is none.
 inline std::string_view next_part(std::string_view& rest, char separator) {
   std::size_t const end = std::min(rest.find(separator), rest.size());
   std::string_view const part = rest.substr(0, end);
   rest.remove_prefix(std::min(end + 1, rest.size()));
   return part;
 }
-// The same of every text; false when all are used up.
+// Takes likewise of every text; returns false when all are used up.
 inline bool next_parts(List<std::string_view>& rests, List<std::string_view>& parts, char separator) {
   bool any = false;
   for (std::size_t i = 0; i < rests.size(); ++i) {
@@ -34,7 +34,7 @@ inline bool next_parts(List<std::string_view>& rests, List<std::string_view>& pa
   return any;
 }
 
-// A line as a message quotes it: without its tab, in angle quotes; of no text, the word nothing.
+// Returns a line in the quotes of a message: without its tab, in angle quotes; of no text, the word nothing.
 inline std::string quoted(std::string_view given) {
   std::string line{given};
   std::replace(line.begin(), line.end(), '\t', ' ');
@@ -42,8 +42,8 @@ inline std::string quoted(std::string_view given) {
   return line.empty() ? std::string{"nothing"} : joined({"«", line, "»"});
 }
 
-// Of these lines, by rank, which differ: blamed is the lowest rank that is not with the majority. `operations`: what each rank
-// calls, in case that differs.
+// Returns the error of the ranks that differ in these lines, by rank: blamed is the lowest rank outside the majority.
+// `operations`: each rank's call, in case they differ.
 PARALLAX_COLD inline Error difference_of(List<std::string_view> const& lines, List<std::string_view> const& operations) {
   auto const votes_for = [&](std::string_view given) {
     std::size_t votes = 0;
@@ -65,7 +65,8 @@ PARALLAX_COLD inline Error difference_of(List<std::string_view> const& lines, Li
                said + quoted(majority)};
 }
 
-// The error that all ranks throw. `bodies`: what follows the number of operations in each testimony. Changes `bodies`.
+// Returns the error for all ranks to throw. `bodies`: the rest of each testimony behind the number of operations. Changes
+// `bodies`.
 PARALLAX_COLD inline Error first_error(List<std::string_view>& bodies, List<std::string_view> const& operations) {
   for (std::string_view body : bodies) {
     if (body.empty() || body[0] != 'E') continue;

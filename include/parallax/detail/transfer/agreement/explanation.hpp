@@ -1,4 +1,4 @@
-// How ranks that do not agree find out why: asked by a session after a round that was not unanimous.
+// The explanation of a difference between ranks: sought by a session after a round that was not unanimous.
 #pragma once
 
 #include <cstdint>
@@ -14,44 +14,44 @@
 
 namespace parallax::inline v0_2 {
 
-// What every rank knows about itself when ranks do not agree: its operation and how many it has begun, and its own error or
-// a description of what it was about to do, one line per item: "<variable>\t<text>". A section ends with `section_end`, so
-// that a line that one rank lacks is compared with none of the next section.
+// A rank's knowledge of itself when ranks do not agree: its operation and the number it has begun, and its own error or a
+// description of its next work, one line per item: "<variable>\t<text>". A section ends with `section_end`, so that a line
+// missing on one rank is compared with none of the next section.
 struct Testimony {
   // Closes a section of a description.
   static constexpr char section_end = '\f';
 
-  // What the rank calls, as a message names it.
+  // The rank's call, by its name in messages.
   std::string operation;
-  // How many operations its session has begun, this one included.
+  // Number of operations begun by its session, this one included.
   std::uint64_t operations = 0;
   // Its own refusal, or null: not owned, and needed until `encode` returns.
   Error const* error = nullptr;
-  // What it was about to do; not sent where there is an error.
+  // Its next work; not sent if there is an error.
   std::string description;
 
-  // Pure. The text that travels: operation, number of operations, then the error or the description.
+  // Pure. Returns the text that travels: operation, number of operations, then the error or the description.
   std::string encode() const;
 };
 
-// What all ranks conclude. Ranks out of step have begun different numbers of operations: what one has started will never
-// meet its counterpart, so that the session cannot go on.
+// Conclusion of all ranks. Ranks out of step have begun different numbers of operations: a started one will never meet its
+// counterpart, so that the session cannot go on.
 struct Verdict {
-  // What every rank throws.
+  // The error for every rank to throw.
   Error error;
-  // Whether all have begun equally many operations.
+  // True if all have begun equally many operations.
   bool in_step;
-  // Whether all call the same one.
+  // True if all call the same operation.
   bool same_operation;
 };
 
-// Pure. What ranks conclude from the encoded testimonies of all, by rank: the error is that of the lowest rank which refuses,
-// else the first line in which descriptions differ. `own`: the testimony of one of them.
+// Pure. Returns the ranks' conclusion from the encoded testimonies of all, by rank: the error is the refusal of the lowest rank
+// that refuses, else the first line in which descriptions differ. `own`: the testimony of one of them.
 PARALLAX_COLD Verdict verdict_on(List<std::string_view> const& testimonies, Testimony const& own);
 
 // Collective, after a round that was not unanimous: ranks exchange their testimonies and arrive at the same error. `await`
-// waits for the lane. Two exchanges of control bytes on the lane: how long each testimony is, then the testimonies. What
-// `await` throws goes on.
+// waits for the lane. Two exchanges of control bytes on the lane: the length of each testimony, then the testimonies. Errors of
+// `await` go on.
 template <Communicator C>
 PARALLAX_COLD Verdict explain_difference(Lane<C>& lane, Testimony const& own, FunctionRef<void()> await) {
   auto const ranks = static_cast<std::size_t>(lane.topology().size());

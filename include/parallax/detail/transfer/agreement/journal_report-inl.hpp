@@ -5,12 +5,12 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Seconds with one decimal, rounded.
+// Returns seconds with one decimal, rounded.
 inline std::string seconds_text(std::int64_t ns) {
   auto const tenths = (ns + 50'000'000) / 100'000'000;
   return joined({tenths / 10, ".", tenths % 10, " s"});
 }
-// One operation as a line of the report names it: what, its number, after which step, with its variable and its bytes.
+// Returns one operation as a line of the report: its name, its number, the step before it, its variable and its bytes.
 inline std::string entry_text(JournalEntry const& entry) {
   std::string text = joined({entry.operation.text(), " (operation ", entry.number, ", after step ", entry.step});
   if (entry.variable[0]) append(text, {", '", entry.variable, "'"});

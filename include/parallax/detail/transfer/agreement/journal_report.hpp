@@ -1,5 +1,5 @@
-// The report of a wait that took too long: made by a session once its deadline has passed. It says who is to blame, who waits,
-// is behind or says nothing, and what each rank did last.
+// The report of a wait that took too long: made by a session once its deadline has passed. It names the rank to blame, waiting,
+// late and silent ranks, and each rank's last operations.
 #pragma once
 
 #include <cstdint>
@@ -17,26 +17,26 @@
 
 namespace parallax::inline v0_2 {
 
-// What is known of one rank where a wait took too long.
+// The last word of one rank in a wait that took too long.
 struct LastWord {
-  // Before all times: of a rank that has said nothing.
+  // Before all times: of a silent rank.
   static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::min();
   // Behind all times.
   static constexpr std::int64_t just_now = std::numeric_limits<std::int64_t>::max();
 
-  std::int64_t heard = never;  // ns, of one clock for all ranks: when it did or said anything; just_now: it answers
+  std::int64_t heard = never;  // ns, of one clock for all ranks: its last act or word; just_now: it answers
   int waiting_for = -1;        // the rank that it waited for then, or -1
 };
 
-// Pure. Whom rank `self` is to blame, which has waited too long for `missing` (-1: nobody knows whom); `words` by rank.
-// The way leads from `missing` to the rank that it waited for when it was last heard of, from there to the rank that this one
-// waited for, and so on. It ends where a rank waits for nobody or for `self`, or after as many links as there are ranks. Blamed
-// is the rank on the way of which nobody has heard for longest; of several that were heard of at the same time, the last.
+// Pure. Returns the rank for rank `self` to blame, after too long a wait for `missing` (-1: an unknown rank); `words` by rank.
+// The way leads from `missing` to the rank it waited for at its last word, from there to the next rank waited for, and so on.
+// It ends at a rank that waits for nobody or for `self`, or after as many links as there are ranks. Blamed is the rank on the
+// way with the oldest last word; of several with the same time, the last.
 //
-// Why: a rank that waits says so again and again, and a rank that is stuck says nothing any more. So the way is true as far as
-// the stuck rank, and beyond it, or round in a circle, it goes only by the stuck rank's last word, which need not be true any
-// more. This is exact where one rank is stuck, and every rank that waits has said since then for whom it waits now. `self` is
-// awake: no word of a peer, which is older than its own wait, can make it the one.
+// Reason: a rank that waits says so again and again, and a rank that is stuck says nothing any more. So the way is true as far
+// as the stuck rank, and beyond it, or round in a circle, it goes only by the stuck rank's last word, which need not be true
+// any more. This is exact if one rank is stuck, and every waiting rank has since then named the rank it waits for now. `self`
+// is awake: no word of a peer, older than its own wait, can make it the one.
 constexpr int rank_to_blame(Slice<LastWord const> words, int self, int missing) {
   int blamed = missing, rank = missing;
   for (std::size_t links = 0; rank >= 0 && rank != self && links < words.size(); ++links) {
@@ -47,43 +47,43 @@ constexpr int rank_to_blame(Slice<LastWord const> words, int self, int missing) 
   return blamed;
 }
 
-// What ranks have told of themselves, and what follows from it.
+// The ranks' words on themselves, and conclusions from them.
 class RankTales {
  public:
-  // Who is to blame where this rank waits for `missing`.
+  // Returns the rank to blame if this rank waits for `missing`.
   int to_blame(int missing) const;
-  // What every rank is doing, a line each, each with its last operations.
+  // Returns every rank's state, a line each, each with its last operations.
   std::string text() const;
 
-  // A line on one rank. `own`: the number of the operation of the rank that reports; `now` and the status are of one clock, or
-  // of clocks that `now` was taken from alike.
+  // Returns a line on one rank. `own`: the number of the operation of the reporting rank; `now` and the status are of one
+  // clock, or of clocks that `now` was taken from alike.
   static std::string status_line(int rank, std::optional<RankStatus> const& status, bool answers, std::uint64_t own,
                                  std::int64_t now);
-  // The operations of one rank before its latest, newest first.
+  // Returns the operations of one rank before its latest, newest first.
   static std::string history_lines(RankStatus const& status);
 
  protected:
-  // Nothing is known of any rank yet.
+  // Begins without knowledge of any rank.
   RankTales(int self, int size) : self_{static_cast<std::size_t>(self)}, tales_(static_cast<std::size_t>(size)) {}
 
-  // What one rank has told.
+  // Words of one rank.
   struct Tale {
-    // The last that was heard of it; none where it has never been heard.
+    // The last word heard of it; none if it has never been heard.
     std::optional<RankStatus> known;
-    bool answers = false;  // it told so just now
+    bool answers = false;  // a word of just now
   };
-  // The rank that reports.
+  // The reporting rank.
   std::size_t self_;
   List<Tale> tales_;              // by rank
   std::int64_t asked_until_ = 0;  // ns of this rank's clock
 };
 
-// The tales of all ranks of a communicator that keeps journals, asked for by one of them, which need not be the only one.
+// The tales of all ranks of a communicator that keeps journals, asked for by one of them, perhaps not the only one.
 template <KeepsJournals C>
 class JournalReport : public RankTales {
  public:
-  // Local. Asks all ranks; waits a tenth of the deadline, at most 200 ms, for those that must be asked. Where a rank's journal
-  // lies open, what it said within as much time before counts as an answer.
+  // Local. Asks all ranks; waits a tenth of the deadline, at most 200 ms, for ranks that must be asked. If a rank's journal
+  // lies open, a word of as much time before counts as an answer.
   PARALLAX_COLD explicit JournalReport(C& comm);
 };
 

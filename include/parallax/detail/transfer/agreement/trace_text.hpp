@@ -1,5 +1,5 @@
-// The events of a journal, in words that browsers draw. A session's Trace includes it, and so does the merging of several
-// ranks' traces.
+// The events of a journal, in the words of browsers' trace viewers. A session's Trace includes it, and so does the merging of
+// several ranks' traces.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,10 @@ namespace parallax::inline v0_2::detail {
 // Pure. Returns microseconds with three decimals.
 std::string microseconds(std::int64_t ns);
 
-// Pure. Returns by how many ns the clock of these events is ahead of rank 0's. It is 0 where that may be. An agreement ends after
-// rank 0 has begun it, so the difference is at most the time from that beginning to this end. And rank 0 begins one after the one
-// before it has ended, which was after this rank had begun: so the difference is at least the time from the later to the earlier.
+// Pure. Returns the lead of these events' clock over rank 0's in ns. It is 0 if it can be. An agreement ends after rank 0 has
+// begun it, so the difference is at most the time from this beginning to this end. And rank 0 begins an agreement after the one
+// before it has ended, which was after this rank had begun: so the difference is at least the time from the later to the
+// earlier.
 std::int64_t ahead_of_first(std::span<TraceEvent const> events);
 
 // Pure. Returns events of a rank in the Trace Event Format of Chrome, `later` ns later than they say: elements of a JSON array,
