@@ -1,22 +1,22 @@
-// The one list of what a communicator can do, the core and every optional ability: read by comm/any.hpp and
+// The one list of a communicator's functions, the core and every optional ability: read by comm/any.hpp and
 // comm/forwarding.hpp, which pass all of it through. A new ability is a concept in comm/communicator.hpp and its functions
-// here. No include guard: whoever reads the list defines one of these macros or both before, and the list undefines both at its
+// here. No include guard: a reader of the list defines one of these macros or both before, and the list undefines both at its
 // end.
 //
 //   PARALLAX_ABILITY(concept, result, name, (parameters), (their names), qualifiers, otherwise)
-//     a function; `otherwise` is what a type-erased communicator answers where the one inside does not model the concept: an
-//     expression in terms of the parameters, `own_journal`, and `lacks(name, what)`, which throws Error misuse. It never comes
-//     to that of a function of the core
+//     a function; `otherwise` is the answer of a type-erased communicator if the one inside does not model the concept: an
+//     expression in terms of the parameters, `own_journal`, and `lacks(name, what)`, which throws Error misuse. For a
+//     function of the core it is never used
 // Functions of the core are not under the concept Communicator, which would then be asked for in order to answer it: g++ 12 may
 // collect its garbage in between, and call it a constraint that depends on itself.
 //   PARALLAX_OPERATION(concept, name, (parameters), (their names))
 //     a function that posts an operation on `channel`, and returns a Request
 #ifndef PARALLAX_ABILITY
-// Empty where whoever reads the list wants the operations only.
+// Empty if a reader of the list wants the operations only.
 #define PARALLAX_ABILITY(...)
 #endif
 #ifndef PARALLAX_OPERATION
-// Empty where whoever reads the list wants the other functions only.
+// Empty if a reader of the list wants the other functions only.
 #define PARALLAX_OPERATION(...)
 #endif
 

@@ -1,5 +1,5 @@
-// What a type lacks of a communicator, in one sentence: a Session includes it, and the suites of the room `conformance`, which
-// refuse such a type when they are compiled.
+// Checks of a type for the members of a communicator, with a lack in one sentence: a Session includes it, and the suites of the
+// room `conformance`, which refuse such a type when they are compiled.
 #pragma once
 
 #include <concepts>
@@ -11,11 +11,11 @@
 
 namespace parallax::inline v0_2::detail {
 
-// The members of the core, and what its requests need; `mutability`: the type is const. `nothing`: it is a communicator.
+// The members of the core, and of its requests; `mutability`: the type is const. `nothing`: it is a communicator.
 enum class CommunicatorLack { nothing, mutability, rank, size, ialltoallv, movable, test, waiting_for, abort, deadline };
 
-// The first member that is missing, in the order of the concept.
-// Each member is asked for only where those before it are there, so that the answer names one.
+// Returns the first missing member, in the order of the concept. A member is asked for only if those before it are there, so
+// that the answer names one.
 template <class C>
 consteval CommunicatorLack communicator_lacks() {
   if constexpr (std::is_const_v<C>) {
@@ -39,10 +39,10 @@ consteval CommunicatorLack communicator_lacks() {
   }
 }
 
-// One of its assertions fails where C is no communicator.
+// One of its assertions fails if C is no communicator.
 template <class C>
 struct check_communicator {
-  // What each assertion looks at.
+  // The lack examined by each assertion.
   static constexpr CommunicatorLack lack = communicator_lacks<C>();
   static_assert(lack != CommunicatorLack::mutability,
                 "parallax: a Session is made over a communicator (see comm/communicator.hpp), and this one is const");

@@ -1,5 +1,4 @@
-// Letters on their way within a process, and what every mailbox checks: included by those who write a communicator with a
-// Mailbox.
+// Letters on their way within a process, and the checks of every mailbox: included by authors of a communicator with a Mailbox.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +13,7 @@
 
 namespace parallax::inline v0_2::detail {
 
-// The size of a letter: all parts together.
+// Returns the size of a letter: all parts together.
 inline std::size_t letter_bytes(LetterParts parts) {
   std::size_t bytes = 0;
   for (auto const& part : parts) bytes += part.size();
@@ -28,16 +27,16 @@ inline void write_letter(std::vector<std::byte>& bytes, LetterParts parts) {
   for (auto const& part : parts) bytes.insert(bytes.end(), part.data(), part.data() + part.size());
 }
 
-// By whoever makes a mailbox: Error (invalid_argument) of a window below 1, or of letters larger than the `most` bytes that it
-// can carry. `where`: the type that was to be made.
+// Checks the bounds for the maker of a mailbox: throws Error (invalid_argument) for a window below 1, or for letters larger
+// than `most` bytes, the most it can carry. `where`: the type to be made.
 inline void check_bounds(MailboxBounds const& bounds, std::size_t most, char const* where) {
   if (bounds.window >= 1 && bounds.largest <= most) return;
   throw Error{Errc::invalid_argument, -1, where, "",
               bounds.window < 1 ? joined({"the mailbox's window is ", bounds.window})
                                 : joined({"the mailbox's largest letter has ", bounds.largest, " bytes"})};
 }
-// By `post`, before anything is copied: Error (invalid_argument) of a rank that is not there, or of a letter of more than
-// `largest` bytes.
+// Checks a letter for `post`, before anything is copied: throws Error (invalid_argument) for a rank that is not there, or for a
+// letter of more than `largest` bytes.
 inline void check_letter(int rank, int size, int to, LetterParts parts, std::size_t largest) {
   bool const there = to >= 0 && to < size;
   std::size_t const bytes = there ? letter_bytes(parts) : 0;
@@ -46,13 +45,13 @@ inline void check_letter(int rank, int size, int to, LetterParts parts, std::siz
       Errc::invalid_argument, rank, "post", "",
       there ? joined({"a letter of ", bytes, " bytes, where ", largest, " are the most"}) : joined({"there is no rank ", to})};
 }
-// By `take`: Error (invalid_argument) of a rank that is not there; -1 is any rank.
+// Checks a rank for `take`: throws Error (invalid_argument) if it is not there; -1 is any rank.
 inline void check_writer(int rank, int size, int from) {
   if (from < -1 || from >= size) throw Error{Errc::invalid_argument, rank, "take", "", joined({"there is no rank ", from})};
 }
 
-// The letters of one rank to another on one lane, in order. One thread posts and one takes; no lock. They lie in rings: where
-// one is full of answers, a larger one is put behind it, which the reader goes on to once it has emptied the first.
+// The letters of one rank to another on one lane, in order. One thread posts and one takes; no lock. They lie in rings: behind
+// a ring full of answers a larger one is put, and the reader goes on to it once it has emptied the first.
 class LetterQueue {
  public:
   LetterQueue() = default;
@@ -62,7 +61,7 @@ class LetterQueue {
     for (Ring* ring = reading_ ? reading_ : first_.seen(); ring;) delete std::exchange(ring, ring->next.seen());
   }
 
-  // By the writer. False where `window` requests are not taken yet.
+  // Posts a letter, by the writer. Returns false if `window` requests are not taken yet.
   bool post(LetterParts parts, LetterLane lane, int window) {
     Ring* ring = writing_;
     if (!ring || ring->full()) {
@@ -77,7 +76,7 @@ class LetterQueue {
     return true;
   }
 
-  // By the reader. Exchanges the letter's memory for that of the one before it.
+  // Takes a letter, by the reader. Exchanges its memory for the memory of the last one.
   bool take(std::vector<std::byte>& bytes) {
     while (!reading_ || reading_->empty()) {
       Ring* const next = (reading_ ? reading_->next : first_).seen();
@@ -90,7 +89,7 @@ class LetterQueue {
     reading_->read.publish(read + 1);
     return true;
   }
-  // By the reader: whether there is none to take.
+  // Returns true if there is none to take, by the reader.
   bool empty() const {
     for (Ring const* ring = reading_ ? reading_ : first_.seen(); ring; ring = ring->next.seen())
       if (!ring->empty()) return false;
@@ -102,7 +101,7 @@ class LetterQueue {
   struct Ring {
     explicit Ring(std::size_t count) : capacity{count}, letters(count) {}
 
-    // The slot of a letter; its memory is kept from one letter to the next.
+    // Returns the slot of a letter; its memory is kept from one letter to the next.
     std::vector<std::byte>& at(std::uint64_t number) { return letters[static_cast<std::size_t>(number % capacity)]; }
     bool full() const {  // for the writer
       return written.own() - read.seen() == capacity;

@@ -23,9 +23,9 @@ class OwnedDescriptor {
   }
   ~OwnedDescriptor() { close(); }
 
-  // The system's number of it; -1 where there is none.
+  // Returns the system's number; -1 without a descriptor.
   int get() const { return number_; }
-  // Whether there is one.
+  // Returns true if there is one.
   explicit operator bool() const { return number_ >= 0; }
   // Gives it back to the system.
   void close() {
