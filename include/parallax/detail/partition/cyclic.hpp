@@ -1,5 +1,5 @@
-// Rows dealt round by round: the library's default, which spreads ids sorted by frequency evenly over the owners, and ids with
-// a stride like a hash. Variables include it, as do the partitioners that deal on.
+// Rows dealt round by round: the library's default. It spreads ids sorted by frequency evenly over the owners, and ids with a
+// stride like a hash. Variables include it, as do the partitioners that deal on.
 #pragma once
 
 #include <cstdint>
@@ -10,30 +10,31 @@
 namespace parallax::inline v0_2 {
 namespace detail {
 
-// The deal that others build on: row r is in piece r mod pieces, whose owner is piece mod owners. A *round* is `pieces` rows,
-// from a multiple of `pieces` on. Rows of an owner keep their order. When `pieces` is a multiple of the owners, that is row r
-// at owner r mod owners, local row r / owners, however many pieces there are.
+// The deal of other partitioners: row r is in piece r mod pieces, whose owner is piece mod owners. A *round* is `pieces` rows,
+// from a multiple of `pieces` on. Rows of an owner keep their order. When `pieces` is a multiple of the owners, row r lies at
+// owner r mod owners, as local row r / owners, for any number of pieces.
 class RoundRobin {
  public:
-  // By layouts: at least one owner and one piece, and rows >= 0. Where every owner has as many pieces, one each says the same.
+  // Made by layouts: at least one owner and one piece, and rows >= 0. If every owner has as many pieces, one each says the
+  // same.
   RoundRobin(std::int64_t rows, int owners, std::int64_t pieces)
       : rows_{rows}, by_pieces_{pieces % owners == 0 ? owners : pieces}, by_owners_{owners} {}
 
-  // Rows of the whole table.
+  // Returns the rows of the whole table.
   constexpr std::int64_t rows() const { return rows_; }
-  // Owners that pieces are dealt to.
+  // Returns the number of owners with pieces dealt to them.
   PARALLAX_HOST_DEVICE constexpr int owners() const { return static_cast<int>(by_owners_.divisor()); }
-  // Rows of a full round; the pieces that were given, or the owners, where those divide them.
+  // Returns the rows of a full round: the given pieces, or the owners, if these divide the pieces.
   PARALLAX_HOST_DEVICE constexpr std::int64_t pieces() const { return by_pieces_.divisor(); }
-  // The round that a row is in.
+  // Returns the round of a row.
   PARALLAX_HOST_DEVICE constexpr std::int64_t round_of(std::int64_t row) const { return by_pieces_.quotient(row); }
 
-  // The place of a row, by two divisions at most.
+  // Returns the place of a row, by two divisions at most.
   PARALLAX_HOST_DEVICE constexpr Location locate(std::int64_t row) const {
     std::int64_t const round = round_of(row);
     return locate(round, row - round * pieces());
   }
-  // The place of the row of a round that goes to this piece: behind what its owner has of earlier rounds.
+  // Returns the place of the row of a round in this piece: behind its owner's rows of earlier rounds.
   PARALLAX_HOST_DEVICE constexpr Location locate(std::int64_t round, std::int64_t piece) const {
     if (pieces() == by_owners_.divisor()) return {static_cast<int>(piece), round};
     std::int64_t const turn = by_owners_.quotient(piece);
@@ -41,20 +42,20 @@ class RoundRobin {
     return {owner, round * pieces_of(owner) + turn};
   }
 
-  // The row at a place: the inverse of `locate`.
+  // Returns the row at a place: the inverse of `locate`.
   PARALLAX_HOST_DEVICE constexpr std::int64_t global_row(int owner, std::int64_t local) const {
     std::int64_t const held = pieces_of(owner), round = local / held, turn = local % held;
     return round * pieces() + turn * owners() + owner;
   }
 
-  // Rows of one owner: its pieces of every full round, and of the last.
+  // Returns the rows of one owner: its pieces of every full round, and of the last.
   constexpr std::int64_t local_rows(int owner) const {
     std::int64_t const rounds = round_of(rows_), rest = rows_ - rounds * pieces();
     return rounds * pieces_of(owner) + dealt_to(rest, owner, owners());
   }
 
  private:
-  // How many pieces are the owner's.
+  // Returns the number of the owner's pieces.
   PARALLAX_HOST_DEVICE constexpr std::int64_t pieces_of(int owner) const { return dealt_to(pieces(), owner, owners()); }
 
   std::int64_t rows_;
@@ -64,10 +65,10 @@ class RoundRobin {
 }  // namespace detail
 
 // A partitioner, and the default. A round of `pieces` consecutive rows goes to all pieces, one row each, and piece p belongs to
-// owner p mod owners. Each round begins at a piece of its own, as a mix of the round's number says: row r is in piece (r +
-// mix(r / pieces)) mod pieces, but in the last round, if it is not full, in piece r mod pieces. So neighbours part, and ids
-// with a stride meet at one owner no more often than chance has it. When `pieces` is a multiple of the owners, the layout is
-// that of one piece per owner, and the rows of an owner keep their order.
+// owner p mod owners. Each round begins at a piece of its own, by a mix of the round's number: row r is in piece (r + mix(r /
+// pieces)) mod pieces, but in the last round, if it is not full, in piece r mod pieces. So neighbours part, and ids with a
+// stride meet at one owner no more often than by chance. When `pieces` is a multiple of the owners, the layout is the one of
+// one piece per owner, and the rows of an owner keep their order.
 struct Cyclic {
   // The option's axis.
   using axis = partitioner_axis;
@@ -78,44 +79,44 @@ struct Cyclic {
 
   // Locates rows by two divisions and a mix; defined below.
   class Layout;
-  // The layout of so many rows. Throws Error (invalid_argument) for negative numbers and for no owner. Constant time.
+  // Returns the layout of so many rows. Throws Error (invalid_argument) for negative numbers and for no owner. Constant time.
   Layout layout(std::int64_t rows, int owners) const;
 };
 
-// What Cyclic makes of a table: the deal of its rounds, each of them turned.
+// Cyclic's layout of a table: the deal of its rounds, each of them turned.
 class Cyclic::Layout {
  public:
   // Kernels may locate rows.
   static constexpr bool on_device = true;
 
-  // By `Cyclic::layout`: turns the rounds of this deal.
+  // Made by `Cyclic::layout`: turns the rounds of this deal.
   explicit Layout(detail::RoundRobin const& dealt) : dealt_{dealt}, full_rounds_{dealt.round_of(dealt.rows())} {}
 
-  // Rows of the whole table.
+  // Returns the rows of the whole table.
   constexpr std::int64_t rows() const { return dealt_.rows(); }
-  // Owners that rows are dealt to.
+  // Returns the number of owners with rows dealt to them.
   PARALLAX_HOST_DEVICE constexpr int owners() const { return dealt_.owners(); }
 
-  // The place of a row, 0 <= row < rows(): that of its piece in its round.
+  // Returns the place of a row, 0 <= row < rows(): the place of its piece in its round.
   PARALLAX_HOST_DEVICE constexpr Location locate(std::int64_t row) const {
     std::int64_t const round = dealt_.round_of(row), length = dealt_.pieces();
     std::int64_t const beyond = row - round * length - (length - first_piece(round));  // pieces past the wrap, or negative
     return dealt_.locate(round, beyond + ((beyond >> 63) & length));                   // no branch: nobody could predict it
   }
 
-  // The row at a place: the inverse of `locate`.
+  // Returns the row at a place: the inverse of `locate`.
   PARALLAX_HOST_DEVICE constexpr std::int64_t global_row(int owner, std::int64_t local) const {
     std::int64_t const row = dealt_.global_row(owner, local), round = dealt_.round_of(row), begin = round * dealt_.pieces();
     std::int64_t const turned = row - first_piece(round);
     return turned < begin ? turned + dealt_.pieces() : turned;
   }
 
-  // Rows of one owner, which turning does not change.
+  // Returns the rows of one owner, unchanged by turning.
   constexpr std::int64_t local_rows(int owner) const { return dealt_.local_rows(owner); }
 
  private:
-  // The piece of the round's first row: the round's number mixed by steps of the finaliser of MurmurHash3 (A. Appleby), then
-  // scaled to [0, pieces). The constants belong to the format of sharded files: never change them.
+  // Returns the piece of the round's first row: the round's number mixed by steps of the finaliser of MurmurHash3 (A. Appleby),
+  // then scaled to [0, pieces). The constants belong to the format of sharded files: never change them.
   PARALLAX_HOST_DEVICE constexpr std::int64_t first_piece(std::int64_t round) const {
     if (round == full_rounds_) return 0;
     auto mixed = static_cast<std::uint64_t>(round) * 0xff51afd7ed558ccd;
@@ -125,7 +126,7 @@ class Cyclic::Layout {
   }
 
   detail::RoundRobin dealt_;
-  // The number of the last round, where it is not full: that one is not turned.
+  // The number of the last round, if it is not full: such a round is not turned.
   std::int64_t full_rounds_;
 };
 

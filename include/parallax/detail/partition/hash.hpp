@@ -20,14 +20,14 @@ namespace detail {
 // sharded files: never change them.
 class Shuffle {
  public:
-  // The permutation of so many numbers.
+  // Makes the permutation of so many numbers.
   constexpr explicit Shuffle(std::int64_t size = 0)
       : size_{static_cast<std::uint64_t>(size)},
         bits_{size > 1 ? static_cast<int>(std::bit_width(size_ - 1)) : 1},
         half_{(bits_ + 1) / 2},
         mask_{(std::uint64_t{1} << bits_) - 1} {}
 
-  // The place of x in [0, size).
+  // Returns the place of x in [0, size).
   PARALLAX_HOST_DEVICE constexpr std::int64_t operator()(std::int64_t x) const {
     auto value = static_cast<std::uint64_t>(x);
     do {
@@ -40,7 +40,7 @@ class Shuffle {
     return static_cast<std::int64_t>(value);
   }
 
-  // The x whose place is y.
+  // Returns the x whose place is y.
   PARALLAX_HOST_DEVICE constexpr std::int64_t inverse(std::int64_t y) const {
     auto value = static_cast<std::uint64_t>(y);
     do {
@@ -56,7 +56,7 @@ class Shuffle {
  private:
   static constexpr std::uint64_t first_factor = 0xff51afd7ed558ccd, second_factor = 0xc4ceb9fe1a85ec53;
 
-  // The inverse modulo 2^64 of an odd number, by Newton's iteration: each step doubles the number of correct low bits.
+  // Returns the inverse modulo 2^64 of an odd number, by Newton's iteration: each step doubles the number of correct low bits.
   PARALLAX_HOST_DEVICE static constexpr std::uint64_t inverse_of(std::uint64_t odd) {
     std::uint64_t result = odd;  // correct in 3 bits
     for (int step = 0; step < 5; ++step) result *= 2 - odd * result;
@@ -70,42 +70,42 @@ class Shuffle {
 
 }  // namespace detail
 
-// A partitioner: row r is in piece p(r) mod pieces, whose owner is piece mod owners, where p is a fixed permutation of [0,
-// rows). Neighbours part, as do ids with a stride; the rows of an owner are in no order.
+// A partitioner: row r is in piece p(r) mod pieces, whose owner is piece mod owners; p is a fixed permutation of [0, rows).
+// Neighbours part, as do ids with a stride; the rows of an owner are in no order.
 struct Hash {
   // The option's axis.
   using axis = partitioner_axis;
   // The type's name, in signatures and errors.
   static constexpr std::string_view name = "Hash";
-  // How many pieces the shuffled rows are dealt to.
+  // Number of pieces to deal the shuffled rows to.
   std::int64_t pieces = 0;  // 0: one per owner
 
   // Locates rows by a shuffle and two divisions; defined below.
   class Layout;
-  // The layout of so many rows. Throws Error (invalid_argument) for negative numbers and for no owner. Constant time.
+  // Returns the layout of so many rows. Throws Error (invalid_argument) for negative numbers and for no owner. Constant time.
   Layout layout(std::int64_t rows, int owners) const;
 };
 
-// What Hash makes of a table: the deal of its shuffled rows.
+// Hash's layout of a table: the deal of its shuffled rows.
 class Hash::Layout {
  public:
   // Kernels may locate rows.
   static constexpr bool on_device = true;
 
-  // By `Hash::layout`: shuffles the rows of this deal.
+  // Made by `Hash::layout`: shuffles the rows of this deal.
   explicit Layout(detail::RoundRobin const& dealt) : dealt_{dealt}, shuffle_{dealt.rows()} {}
 
-  // Rows of the whole table.
+  // Returns the rows of the whole table.
   constexpr std::int64_t rows() const { return dealt_.rows(); }
-  // Owners that rows are dealt to.
+  // Returns the number of owners with rows dealt to them.
   PARALLAX_HOST_DEVICE constexpr int owners() const { return dealt_.owners(); }
-  // The place of a row, 0 <= row < rows(): that of its number in the shuffle.
+  // Returns the place of a row, 0 <= row < rows(): the place of its number in the shuffle.
   PARALLAX_HOST_DEVICE constexpr Location locate(std::int64_t row) const { return dealt_.locate(shuffle_(row)); }
-  // The row at a place: the inverse of `locate`.
+  // Returns the row at a place: the inverse of `locate`.
   PARALLAX_HOST_DEVICE constexpr std::int64_t global_row(int owner, std::int64_t local) const {
     return shuffle_.inverse(dealt_.global_row(owner, local));
   }
-  // Rows of one owner, which the shuffle does not change.
+  // Returns the rows of one owner, unchanged by the shuffle.
   constexpr std::int64_t local_rows(int owner) const { return dealt_.local_rows(owner); }
 
  private:

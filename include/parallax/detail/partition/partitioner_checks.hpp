@@ -1,4 +1,5 @@
-// What a type lacks of a partitioner, in one sentence: included by Variable, which refuses such a type by it.
+// Checks of a type for the members of a partitioner, with a lack in one sentence: included by Variable, which refuses such a
+// type by it.
 #pragma once
 
 #include <concepts>
@@ -10,12 +11,12 @@
 
 namespace parallax::inline v0_2::detail {
 
-// What may be missing, in the order in which it is looked for.
+// Possible lacks, in the order of the search.
 enum class PartitionerLack {
   nothing, copies, name, pieces, layout, layout_copies, rows, owners, locate, global_row, local_rows
 };
 
-// The first member that is missing, in the order of the concepts.
+// Returns the first missing member, in the order of the concepts.
 template <class P>
 consteval PartitionerLack partitioner_lacks() {
   if constexpr (!std::copyable<P>) {
@@ -44,7 +45,7 @@ consteval PartitionerLack partitioner_lacks() {
   }
 }
 
-// One of its assertions fails where P is no partitioner, and says what it lacks.
+// One of its assertions fails if P is no partitioner, and names the lack.
 template <class P>
 struct check_partitioner {
   static constexpr PartitionerLack lack = partitioner_lacks<P>();

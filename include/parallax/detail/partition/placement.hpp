@@ -1,5 +1,5 @@
-// A table's rows in the order of their owners: the keys that plans sort, exchange and group by. The state of a sparse variable
-// has one, and makes another one for a move.
+// A table's rows in the order of their owners: the keys for plans to sort, exchange and group by. The state of a sparse
+// variable has one, and makes another one for a move.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ namespace parallax::inline v0_2 {
 template <class Index, Partitioner P>
 class Placement {
  public:
-  // What the partitioner makes of a table.
+  // The partitioner's layout of a table.
   using Layout = decltype(std::declval<P const&>().layout(std::int64_t{}, int{}));
 
-  // Deals so many rows, which Index can count, to so many owners. Throws what the partitioner's `layout` throws. Takes time and
-  // memory in proportion to the owners, beside the layout's.
+  // Deals so many rows, within Index's range, to so many owners. Throws the errors of the partitioner's `layout`. Takes time
+  // and memory in proportion to the owners, beside the layout's.
   Placement(P const& partitioner, std::int64_t rows, int owners) : layout_{partitioner.layout(rows, owners)} {
     bases_.reserve(static_cast<std::size_t>(owners) + 1);
     std::int64_t base = 0;
@@ -32,32 +32,32 @@ class Placement {
     bases_.push_back(static_cast<Index>(base));
   }
 
-  // Rows of the whole table: the number of keys.
+  // Returns the rows of the whole table: the number of keys.
   std::int64_t rows() const { return layout_.rows(); }
-  // Owners that rows are dealt to.
+  // Returns the number of owners with rows dealt to them.
   int owners() const { return layout_.owners(); }
-  // The first key of an owner; for owners() the number of keys.
+  // Returns the first key of an owner; for owners() the number of keys.
   Index base(int owner) const { return bases_[static_cast<std::size_t>(owner)]; }
-  // Rows of an owner; 0 for the owner -1, as which a rank that owns nothing goes.
+  // Returns the rows of an owner; 0 for owner -1, the number of a rank that owns nothing.
   std::int64_t local_rows(int owner) const { return owner < 0 ? 0 : base(owner + 1) - base(owner); }
-  // The first key of each owner and the number of keys: owners() + 1 numbers. Valid as long as the placement.
+  // Returns the first key of each owner and the number of keys: owners() + 1 numbers. Valid as long as the placement.
   std::span<Index const> bases() const { return bases_; }
-  // The layout, for work that locates rows itself.
+  // Returns the layout, for work that locates rows itself.
   Layout const& layout() const { return layout_; }
 
-  // The key of a row, 0 <= row < rows().
+  // Returns the key of a row, 0 <= row < rows().
   Index key(std::int64_t row) const {
     Location const at = layout_.locate(row);
     return static_cast<Index>(bases_[static_cast<std::size_t>(at.owner)] + at.local);
   }
-  // The row of a key: the inverse of `key`, by a search among the owners.
+  // Returns the row of a key: the inverse of `key`, by a search among the owners.
   std::int64_t row(Index key) const {
     auto const owner = std::upper_bound(bases_.begin(), bases_.end() - 1, key) - bases_.begin() - 1;
     return layout_.global_row(static_cast<int>(owner), key - bases_[static_cast<std::size_t>(owner)]);
   }
-  // The owner of a row.
+  // Returns the owner of a row.
   int owner(std::int64_t row) const { return layout_.locate(row).owner; }
-  // The row that is number `local` of an owner.
+  // Returns the row with number `local` of an owner.
   std::int64_t global_row(int owner, std::int64_t local) const { return layout_.global_row(owner, local); }
 
  private:

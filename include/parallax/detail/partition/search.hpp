@@ -1,5 +1,5 @@
-// The search for a number of pieces: timed steps under a few numbers, and a model that says where the least time is.
-// `Session::search_pieces` begins one for a variable under Auto, and each step tells it what it took.
+// The search for a number of pieces: timed steps under a few numbers, and a model for the number of least time.
+// `Session::search_pieces` begins one for a variable under Auto, and each step tells it its time.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +13,27 @@
 namespace parallax::inline v0_2 {
 
 // The bounds of a search: numbers of pieces from `least` to `most`, at most `probes` of them tried, each for `steps` steps,
-// after `settling` that do not count. most 0: eight times the first number.
+// after `settling` uncounted ones. most 0: eight times the first number.
 struct SearchOptions {
-  std::int64_t least = 1,  // the least number that is tried
+  std::int64_t least = 1,  // the least number to try
       most = 0;            // the most; 0: eight times the first number
-  int probes = 6,          // numbers that are tried at most
-      steps = 12,          // steps with each number that count
-      settling = 2;        // steps before them that do not
+  int probes = 6,          // numbers to try at most
+      steps = 12,          // counted steps with each number
+      settling = 2;        // uncounted steps before them
 };
 
-// Searches the K for which t(K) = a + b / K + c · K is least: the model of Parallax (Kim et al., EuroSys 2019, section 3.2).
-// The first probes are the number in force, four times and a quarter of it; each further one lies where the model, fitted to
-// all probes, has its minimum, until that was tried before. The winner is the fastest number that was tried. A pure function of
-// the seconds that it is told: ranks that are told the same agree.
+// Searches the K of the least t(K) = a + b / K + c · K: the model of Parallax (Kim et al., EuroSys 2019, section 3.2). The
+// first probes are the number in force, four times and a quarter of it; each further one lies at the minimum of the model,
+// fitted to all probes, until it was tried before. The winner is the fastest tried number. A pure function of the seconds told
+// to it: ranks agree if they are told the same.
 template <class Seconds = double>
 class BasicPieceSearch {
  public:
-  // A number that was tried.
+  // A tried number.
   struct Probe {
-    // How many pieces.
+    // Number of pieces.
     std::int64_t pieces;
-    // How long a step took with it: the median.
+    // Time of a step with it: the median.
     Seconds seconds;
   };
 
@@ -43,16 +43,16 @@ class BasicPieceSearch {
     options_.least = std::clamp<std::int64_t>(options_.least, 1, options_.most);
   }
 
-  // The number that the next step is to be taken with.
+  // Returns the number for the next step.
   std::int64_t pieces() const { return pieces_; }
-  // Whether the search is over: `pieces` is then the winner.
+  // Returns true if the search is over: `pieces` is then the winner.
   bool done() const { return done_; }
-  // What was tried so far, in this order. Valid until the next `add`.
+  // Returns the probes so far, in their order. Valid until the next `add`.
   Slice<Probe const> probes() const { return probes_; }
-  // How many steps were counted or let pass so far.
+  // Returns the number of steps so far, counted or let pass.
   std::int64_t steps() const { return steps_; }
 
-  // All that it knows, shown to `items` (core/archive.hpp).
+  // Shows its whole state to `items` (core/archive.hpp).
   template <class Items>
   void visit(Items& items) {
     items.fields("search.options", options_, Share::world);
@@ -63,7 +63,7 @@ class BasicPieceSearch {
     items.list("search.probes", probes_, {}, Share::world);
   }
 
-  // Called once after each step with `pieces()`, on all ranks with the same number: how long it took on the slowest rank. Does
+  // Adds a step with `pieces()`: its time on the slowest rank. Called once after each, on all ranks with the same number. Does
   // nothing once the search is over.
   void add(Seconds seconds) {
     if (done_) return;
@@ -79,19 +79,19 @@ class BasicPieceSearch {
   }
 
  private:
-  // Whether a number has been a probe.
+  // Returns true if a number has been a probe.
   bool tried(std::int64_t pieces) const {
     return detail::any_of(probes_, [&](Probe const& probe) { return probe.pieces == pieces; });
   }
-  // The nearest number within the bounds.
+  // Returns the nearest number within the bounds.
   std::int64_t within(std::int64_t pieces) const { return std::clamp(pieces, options_.least, options_.most); }
-  // The pieces of the fastest probe.
+  // Returns the pieces of the fastest probe.
   std::int64_t fastest() const {
     return std::min_element(probes_.begin(), probes_.end(),
                             [](Probe const& a, Probe const& b) { return a.seconds < b.seconds; })->pieces;
   }
 
-  // The next number to try, or 0 where none is worth it.
+  // Returns the next number to try, or 0 if none is worth it.
   std::int64_t proposal() const {
     std::int64_t const first = probes_.front().pieces;
     for (std::int64_t const pieces : {within(4 * first), within((first + 3) / 4)})
@@ -104,14 +104,15 @@ class BasicPieceSearch {
       if (!tried(pieces) && !between_tried(pieces, best)) return pieces;
     return 0;
   }
-  // Whether a number between these two was tried and was slower than the best, so that going on in this direction is idle.
+  // Returns true if a number between these two was tried and was slower than the best, so that going on in this direction is
+  // idle.
   bool between_tried(std::int64_t pieces, std::int64_t best) const {
     return detail::any_of(probes_, [&](Probe const& probe) {
       return probe.pieces != best && (probe.pieces - best) * (probe.pieces - pieces) <= 0;
     });
   }
 
-  // Where the model that fits best, by least squares of relative errors, has its minimum. Where the probes do not tell, the
+  // Returns the minimum of the model that fits best, by least squares of relative errors. If the probes do not tell, the
   // fastest of them.
   std::int64_t minimum() const {
     double m[3][4] = {};
@@ -145,7 +146,7 @@ class BasicPieceSearch {
   List<Seconds> times_;
   List<Probe> probes_;
 };
-// The search as states have it.
+// The search of variables' states.
 using PieceSearch = BasicPieceSearch<>;
 
 }  // namespace parallax

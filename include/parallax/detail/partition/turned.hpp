@@ -14,23 +14,23 @@
 
 namespace parallax::inline v0_2 {
 
-// A partitioner made of another one: what P gives to owner o belongs to owner (o + owners · turn / turns) mod owners, rounded
-// down. Turns 0, 1, …, turns - 1 spread as evenly as owners allow, and each row of P has as many owners in all. `layout` throws
-// Error (invalid_argument) for a turn outside [0, turns).
+// A partitioner made of another one: P's rows of owner o belong to owner (o + owners · turn / turns) mod owners, rounded down.
+// Turns 0, 1, …, turns - 1 spread as evenly as owners allow, and each row of P has as many owners in all. `layout` throws Error
+// (invalid_argument) for a turn outside [0, turns).
 template <Partitioner P = Cyclic>
 struct Turned : P {
   // The type's name, in signatures and errors.
   static constexpr std::string_view name = "Turned";
-  // Which of `turns` it is.
-  std::int64_t turn = 0, turns = 1;  // how many there are
+  // Its number among `turns`.
+  std::int64_t turn = 0, turns = 1;  // number of turns
 
   Turned() = default;
-  // Turn `number` of `of`, of the rows as `dealt` deals them.
+  // Makes turn `number` of `of`, of the rows as `dealt` deals them.
   explicit Turned(std::int64_t number, std::int64_t of, P dealt = {}) : P{std::move(dealt)}, turn{number}, turns{of} {}
 
   // Locates rows as P's layout does, and then turns the owner; defined below.
   class Layout;
-  // The layout of so many rows. Throws also what P's throws.
+  // Returns the layout of so many rows. Throws P's errors as well.
   Layout layout(std::int64_t rows, int owners) const {
     auto dealt = P::layout(rows, owners);
     if (turns < 1 || turn < 0 || turn >= turns)
@@ -38,7 +38,7 @@ struct Turned : P {
     return Layout{std::move(dealt), static_cast<int>(owners * turn / turns)};
   }
 
-  // What ranks compare: P's settings, and the turn.
+  // Visits the fields for the ranks' comparison: P's settings, and the turn.
   void fields(auto&& visit) const {
     visit_fields(static_cast<P const&>(*this), visit);
     visit(turn);
@@ -46,35 +46,35 @@ struct Turned : P {
   }
 };
 
-// What Turned makes of a table: P's layout, turned by a number of owners.
+// Turned's layout of a table: P's layout, turned by a number of owners.
 template <Partitioner P>
 class Turned<P>::Layout {
   using Dealt = decltype(std::declval<P const&>().layout(std::int64_t{}, 1));
 
  public:
-  // Whether kernels may locate rows: where they may by P's layout.
+  // True if kernels may locate rows: if they may by P's layout.
   static constexpr bool on_device = requires { requires Dealt::on_device; };
 
-  // By `Turned::layout`: 0 <= by < owners.
+  // Made by `Turned::layout`: 0 <= by < owners.
   Layout(Dealt dealt, int by) : dealt_{std::move(dealt)}, by_{by} {}
 
-  // Rows of the whole table.
+  // Returns the rows of the whole table.
   std::int64_t rows() const { return dealt_.rows(); }
-  // Owners that rows are dealt to.
+  // Returns the number of owners with rows dealt to them.
   PARALLAX_HOST_DEVICE int owners() const { return dealt_.owners(); }
-  // The place of a row: as many rows into the shard as at P's owner.
+  // Returns the place of a row: as many rows into the shard as at P's owner.
   PARALLAX_HOST_DEVICE Location locate(std::int64_t row) const {
     Location at = dealt_.locate(row);
     at.owner += at.owner < owners() - by_ ? by_ : by_ - owners();
     return at;
   }
-  // The row at a place: the inverse of `locate`.
+  // Returns the row at a place: the inverse of `locate`.
   std::int64_t global_row(int owner, std::int64_t local) const { return dealt_.global_row(before(owner), local); }
-  // Rows of one owner: those of P's owner that is turned to it.
+  // Returns the rows of one owner: the rows of P's owner turned to it.
   std::int64_t local_rows(int owner) const { return dealt_.local_rows(before(owner)); }
 
  private:
-  // P's owner of what is this owner's.
+  // Returns P's owner of this owner's rows.
   int before(int owner) const { return owner < by_ ? owner - by_ + owners() : owner - by_; }
 
   Dealt dealt_;
