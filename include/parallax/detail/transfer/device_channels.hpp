@@ -95,7 +95,7 @@ class DeviceChannels : public Beside {
 };
 
 // Waits for an event of a device under the deadline of the communicator that carries its memory. Past it this communicator is
-// aborted, and Error (timeout) thrown. For lanes with nothing else to look after.
+// aborted, and Error (timeout) thrown. For channels with nothing else to look after.
 template <Communicator Host, class Event>
 void await_event(Host& host, Event const& event) {
   Patience<Host> patience{host};

@@ -310,8 +310,8 @@ void tell_plan(Plan const& plan, Tell&& tell) {
   auto const& targets = plan.hops.front().targets;
   for (std::size_t t = 0; t < targets.size(); ++t) tell(targets[t], plan.sent(0, t));
 }
-// Hears them on the other side: told(rank), the number of keys from this rank, is asked for every source in order. Then hop 0
-// can travel.
+// Hears them on the other side: told(rank), the number of keys from `rank`, is asked for every source in order. Then hop 0 can
+// travel.
 template <class Plan, class Told>
 void hear_plan(Plan& plan, Told&& told) {
   auto const& sources = plan.hops.front().sources;

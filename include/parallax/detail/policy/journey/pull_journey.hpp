@@ -41,8 +41,8 @@ class RowSource {
 };
 
 // The journey of a pull: keys climb to the owners hop by hop, deduplicated on the way; rows come down the same way. If ranks
-// read each other's memory, and nobody passes rows on, `lend` takes the place of all legs: owners read the keys in place, and
-// the askers read the rows.
+// read each other's memory, and nobody passes rows on, `lend` takes the place of all legs: owners read the keys, and the askers
+// the rows, in place.
 template <Communicator C, class Index, class T, class E, MemorySpace Space, class W = IdentityWire>
 class PullJourney {
   using Plan = RowPlan<Index, Space>;
@@ -81,7 +81,7 @@ class PullJourney {
   void tell_lent(Tell&& tell) const {
     for (int rank = 0; told_to(rank) != told_end(); ++rank) tell(rank, address_of(told_to(rank)));
   }
-  // Hears, once all have agreed: told(rank) is the address told by this rank.
+  // Hears, once all have agreed: told(rank) is the address told by `rank`.
   template <class Told>
   void hear_lent(Told&& told) {
     plan_->heard_words.clear();
@@ -187,7 +187,7 @@ class PullJourney {
   // The cargo of the next transfer. Rows go down the hops that counts and keys went up.
   enum class PullLoad : unsigned char { counts, keys, rows };
 
-  // A rank's record for another: keys of the rows it asks this one for, and the place of its own rows.
+  // A rank's record for another: keys of the rows it asks the other for, and the place of its own rows.
   struct Word : LentKeys<Index> {
     typename Source::LentTable lent{};
   };

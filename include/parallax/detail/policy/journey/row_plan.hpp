@@ -23,8 +23,8 @@ struct HopRuns {
   List<std::size_t> received;  // sources + 1 begins in the received keys
 };
 
-// The route of a batch over the hops of a topology. Levels of distinct keys: level 0 are this rank's own, the batch's; level k
-// + 1 the keys that arrived over hop k, merged. Every level keeps the grouping by which rows are summed on the way up and
+// The route of a batch over the hops of a topology. Levels of distinct keys: this rank's own, the batch's, at level 0; at level
+// k + 1 the keys that arrived over hop k, merged. Every level keeps the grouping by which rows are summed on the way up and
 // spread on the way down. Keys travel in memory of the space, and are merged there; the host knows the lengths of their runs.
 // Owns its memory.
 template <class Index, MemorySpace Space = HostSpace>
