@@ -1,5 +1,4 @@
-// Standard algorithms without the ranges of <algorithm>, which cost a compiler twice as much. Headers of every room include it
-// instead of <algorithm>.
+// Standard algorithms without <algorithm>'s ranges, which cost a compiler twice as much. Included in its place by every room.
 #pragma once
 
 #include <cstddef>

@@ -6,8 +6,7 @@
 
 #include "parallax/version.hpp"
 
-// Errors are exceptions. Otherwise clang would go on with an error for each of them, and g++ with its own reading of the
-// bodies.
+// Errors are exceptions. Without them clang would go on with an error for each, and g++ with its own reading of the bodies.
 #if !defined(__cpp_exceptions) && !defined(__CUDACC__)
 #if defined(__clang__)
 #pragma clang diagnostic fatal "-W#warnings"
@@ -25,14 +24,14 @@
     "parallax: min, max, move, clear or erase is a macro: #undef it behind the header that defines it, or include parallax before"
 #endif
 
-// Prefix of every body in a *-inl.hpp: `inline` in programs, whose headers include these files at their ends; empty in the sources
-// of parallax::compiled, which have the bodies of all programs that define PARALLAX_COMPILED.
+// Prefix of every body in a *-inl.hpp: `inline` in programs, whose headers include these files at their ends; empty in the
+// sources of parallax::compiled, which have the bodies of all programs that define PARALLAX_COMPILED.
 #if !defined(PARALLAX_INLINE)
 #define PARALLAX_INLINE inline
 #endif
 
 // Prefix of a function that makes an error or its text, or runs once in a session: it is compiled for size, as is code that
-// leads only to it.
+// leads only there.
 #if defined(__GNUC__)
 #define PARALLAX_COLD [[gnu::cold]]
 #else

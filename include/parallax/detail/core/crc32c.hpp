@@ -135,8 +135,8 @@ inline std::uint32_t crc32c_by_instructions(std::uint32_t rest, std::byte const*
 #if defined(__x86_64__) && !defined(__CUDACC__)
 inline bool machine_multiplies_widely() { return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq"); }
 
-// Goes on from a remainder by products, four vectors at a time: 256 bytes are multiplied by the zeros of 256 bytes behind them,
-// and added to the next 256, until 256 are left. Takes at least 256 bytes. (Method: V. Gopal et al., «Fast CRC Computation for
+// Goes on from a remainder by products, four vectors at a time: 256 bytes with 256 bytes of zeros behind them are reduced to
+// 256, and added to the next, until 256 are left. Takes at least 256 bytes. (Method: V. Gopal et al., «Fast CRC Computation for
 // Generic Polynomials Using PCLMULQDQ Instruction», Intel 2009; the factors are x to the power of 2,080 and 2,016, as there.)
 __attribute__((target("avx512f,vpclmulqdq"))) inline std::uint32_t crc32c_by_products(std::uint32_t rest, std::byte const* at,
                                                                                       std::size_t bytes) {

@@ -11,8 +11,8 @@
 namespace parallax::inline v0_2::detail {
 
 // Returns the bits of the processor's control word by which results differ: of rounding and of subnormal numbers, not of
-// exceptions. 0 is IEEE 754's default, and the answer for an unknown word. Read anew at each call, for a library loaded later
-// may set them.
+// exceptions. 0 is IEEE 754's default, and the answer for an unknown word. Read anew at each call: libraries loaded later may
+// set them.
 inline std::uint64_t float_mode() noexcept {
 #if defined(__x86_64__) && defined(__GNUC__)
   return __builtin_ia32_stmxcsr() & 0xe040u;  // rounding control, FTZ; DAZ

@@ -1,5 +1,5 @@
-// A reference to a callable, for arguments that are rarely called and should not make a function a template. Waits, archives
-// and the engine take one.
+// A reference to a callable, for rare calls that should not make a function a template. Waits, archives and the engine take
+// one.
 #pragma once
 
 #include <concepts>

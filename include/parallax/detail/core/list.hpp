@@ -16,8 +16,7 @@ namespace parallax::inline v0_2 {
 
 namespace detail {
 
-// Memory of a list, and its operations by the size of an element, `each`, for any type. After std::bad_alloc nothing has
-// changed.
+// Memory of a list, and its operations by the size of an element, `each`, for any type. std::bad_alloc leaves all unchanged.
 class ListMemory {
  public:
   // Returns the number of elements.

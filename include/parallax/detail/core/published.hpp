@@ -3,8 +3,8 @@
 
 namespace parallax::inline v0_2::detail {
 
-// A number or a pointer that one thread writes and others read; 0 to begin with. A reader of a value sees all earlier writes of
-// the writer.
+// A number or a pointer that one thread writes and others read; 0 at first. A reader of a value sees the writer's earlier
+// writes.
 template <class T>
 class Published {
  public:

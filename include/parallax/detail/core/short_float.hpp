@@ -84,8 +84,7 @@ inline constexpr bool is_short_float = std::same_as<T, BFloat16> || std::same_as
 template <class T>
 using computed_type = std::conditional_t<is_short_float<T>, float, T>;
 
-// Widens n numbers of 16 bits. The ranges do not overlap. Takes sixteen at a time: compilers then vectorise without asking
-// first for n.
+// Widens n numbers of 16 bits. The ranges do not overlap. By sixteens: compilers then vectorise without asking first for n.
 template <class T>
 void widen(T const* __restrict from, std::size_t n, computed_type<T>* __restrict to) {
   constexpr std::size_t block = 16;

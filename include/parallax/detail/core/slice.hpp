@@ -8,8 +8,8 @@
 
 namespace parallax::inline v0_2 {
 
-// Does not own: the elements must outlive it. A std::span, made from arrays and from everything with data() and size(). Ranges
-// are preconditions; nothing checks them.
+// Does not own: the elements must outlive it. Like std::span, made from arrays and from everything with data() and size().
+// Ranges are preconditions; nothing checks them.
 template <class T>
 class Slice {
  public:

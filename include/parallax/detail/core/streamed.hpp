@@ -58,8 +58,8 @@ inline void stream_words(void* out, void const* in, std::size_t bytes) { std::me
 inline void end_stream() {}
 #endif
 
-// Copies any number of bytes from and to any place past the caches, except ends smaller than a word. Others may be told of them
-// once it has returned.
+// Copies bytes from and to any place past the caches, except ends smaller than a word. Others may be told of them on its
+// return.
 inline void stream_bytes(void* out, void const* in, std::size_t bytes) {
   auto* to = static_cast<std::byte*>(out);
   auto const* from = static_cast<std::byte const*>(in);

@@ -6,8 +6,8 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Makes a call again for as long as a signal interrupts it. Returns its last result, with errno as the call left it: -1, or
-// null, after a failure.
+// Makes a call again for as long as a signal interrupts it. Returns its last result, with its errno; -1, or null, after a
+// failure.
 template <class Call>
 auto uninterrupted(Call const& call) {
   for (;;) {

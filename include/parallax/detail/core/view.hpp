@@ -1,5 +1,4 @@
-// Non-owning views of row tables, trivially copyable to travel into device code. Users lend and get them, and row operations
-// take them.
+// Non-owning views of row tables, trivially copyable into device code. Users lend and get them, and row operations take them.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Things beside the steps of a session, made in rooms above this one. The session's core has a place for each, and asks or ends
-// it in time.
+// Things beside the steps of a session, made in rooms above this one. The session's core has places for them, and asks or ends
+// them.
 #pragma once
 
 namespace parallax::inline v0_2::detail {
@@ -25,8 +25,7 @@ class Held {
   virtual ~Held() = default;
 };
 
-// A thing with wishes, by the bits of SessionCore::Wish: Checkpoints. It is asked if ranks meet too seldom to be told by every
-// step.
+// A thing with wishes, by the bits of SessionCore::Wish: Checkpoints. Asked if ranks meet too seldom to be told by every step.
 class Wishful {
  public:
   virtual unsigned wishes() = 0;

@@ -23,8 +23,8 @@
 namespace parallax::inline v0_2::detail {
 
 // Rounds of one session. Refers to the topology, the waiting and the registry. `channel` belongs to all of them. Everything
-// collective is in the order of the calls. A session's core owns one. Flights agree in `start` and `step` by agreements of
-// their own.
+// collective is in the order of the calls. A session's core owns one. Flights have agreements of their own in `start` and
+// `step`.
 template <Communicator C>
 class Rounds {
  public:

@@ -91,8 +91,7 @@ class Awaited {
   int (*waiting_for_)(void const*);
 };
 
-// A refusal agreed on by all ranks, thrown inside an engine: the session stays usable. `Waiting::guarded` catches it, and
-// throws on its Error.
+// A refusal agreed on by all ranks, thrown inside an engine: the session stays usable. `Waiting::guarded` throws its Error on.
 struct Refused {
   Error error;
 };
@@ -221,12 +220,11 @@ class Waiting final : public LongWork {
   double seconds() const { return std::chrono::duration<double>{now(topology_->world())}.count(); }
   // Notes the operation's new phase in the journal, with the payload sent so far. A wait's deadline begins anew.
   void advance(Phase phase) { advance(phase, clock(), {}); }
-  // Notes a new phase in a wait, or right after one: its event came just after the last look in vain. `first`: rank 0's clock,
-  // after an agreement.
+  // Notes a new phase in a wait, or right after one: its event came just after the last vain look. `first`: rank 0's clock, if
+  // any.
   void arrive(Phase phase, ToldClock first = {}) { advance(phase, looked_ ? looked_ : clock(), first); }
 
-  // Sets, by an operation as it begins and as it ends, how much longer than the deadline its waits last. Its ranks meanwhile
-  // work by themselves.
+  // Sets, as an operation begins and ends, how much longer than the deadline its waits last, for work of ranks by themselves.
   void allow(std::chrono::nanoseconds more) { allowed_ = more; }
 
   // Variable being worked on, for the errors of phases that do not name one. Set by seats and fetches, cleared by each
@@ -250,15 +248,15 @@ class Waiting final : public LongWork {
     if (takes_turns_) __atomic_store_n(&whose_turn_, on ? this_thread() : nullptr, __ATOMIC_RELAXED);
   }
 
-  // Does the work of `guarded` for a body of any result: takes the turn, refuses to work in an ended session, and sorts out
-  // everything thrown.
+  // Does the work of `guarded` for a body of any result: takes the turn, refuses if the session has ended, sorts out
+  // exceptions.
   void guard(char const* operation, CallerOrder order, FunctionRef<void()> body);
   // Runs the body in this order, also if all ranks refuse its wish.
   void run(CallerOrder order, FunctionRef<void()> body);
   // Gives a sign of life from a long wait, for ranks with a longer one.
   void idle(int waiting_for);
-  // Returns the error of a wait that took too long. If ranks keep journals, it names the rank to which they point, and has
-  // their report.
+  // Returns the error of a wait that took too long. If ranks keep journals, it names the rank to blame by them, and has their
+  // report.
   PARALLAX_COLD Error timed_out(char const* operation, int missing, std::string const& names);
 
   Topology<C> const* topology_;

@@ -111,8 +111,7 @@ struct BasicFtrl {
 
 // FTRL that trains on from values from outside. Elements without a gradient rest: sparse and dense updates are equal.
 using Ftrl = BasicFtrl<Untouched::rests>;
-// FTRL as in TensorFlow. Values from outside are forgotten by every element of a row named by a step, and of a dense variable
-// by all.
+// FTRL as in TensorFlow. Values from outside are forgotten by all elements of a row named by a step, or of a dense variable.
 using LazyFtrl = BasicFtrl<Untouched::lazy>;
 
 PARALLAX_STRICT_ARITHMETIC_END

@@ -9,7 +9,7 @@ namespace parallax::inline v0_2 {
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-// Direction of an update: ahead to the velocity's end (nesterov), or the velocity alone (none).
+// Look of an update: ahead, along the velocity (nesterov), or not, with the velocity alone (none).
 enum class LookAhead : bool { none, nesterov };
 
 // v = momentum · v + g, p -= learning_rate · v; with Nesterov's look-ahead p -= learning_rate · (g + momentum · v). The slot v,

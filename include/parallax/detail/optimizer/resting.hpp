@@ -29,8 +29,8 @@ struct Pace {
 //                            bit, and so do the slots
 //   rule.alike(other)        true if the paces of the two compare, and slots fade alike
 //   rule.rests(p, slots...)  true if this step moves p by at most an eighth of the distance without a gradient. Then it leaves
-//                            p unchanged, and so does each later step by a rule that is alike, for as long as the product of the
-//                            falls since then, times its reach, does not exceed this reach
+//                            p unchanged, and so does each later step by a rule that is alike, for as long as the product of
+//                            the falls since then, times its reach, does not exceed this reach
 //   rule.faded(i, x)         x, in slot number i, after the step without a gradient: the bits of the rule itself
 // A device calls `rests` and `faded` with the numbers of its calls of the rule: both are PARALLAX_HOST_DEVICE then.
 template <class Rule, class T, class... S>
@@ -55,7 +55,7 @@ namespace resting {
 inline constexpr double least_share = 0x1p-20;
 // Least size of parameters that rest beside any slot. Smaller ones rest only beside a slot of 0: a stuck mean could move them.
 inline constexpr double least_size = 0x1p-60;
-// Greatest ratio of an update to a stuck mean: it moves no other parameter.
+// Greatest ratio of an update to a stuck mean at which it moves no other parameter.
 inline constexpr double most_gain = 0x1p55;
 
 // Returns the most that is left of a mean after a step in which it loses this share, unless it is stuck.
@@ -77,7 +77,7 @@ using Number =
 // Greatest number, by a name known to devices.
 template <class T>
 inline constexpr T greatest = std::numeric_limits<T>::max();
-// Greatest share of a parameter in an update that it does not show, likewise.
+// Greatest update, as a share of its parameter, that the parameter does not show, likewise.
 template <class T>
 inline constexpr T unseen_share = std::numeric_limits<T>::epsilon() / T{16};
 

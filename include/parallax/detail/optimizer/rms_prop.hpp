@@ -10,8 +10,8 @@ namespace parallax::inline v0_2 {
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-// RMSProp: v += (1 - decay)(g² - v), p -= learning_rate · g / (sqrt(v) + epsilon). The slot v begins as 0, without a correction
-// for it.
+// RMSProp: v += (1 - decay)(g² - v), p -= learning_rate · g / (sqrt(v) + epsilon). The slot v begins as 0, and stays
+// uncorrected.
 template <Untouched Semantics>
 struct BasicRmsProp {
   // Axis of the option.
@@ -60,8 +60,7 @@ using RmsProp = BasicRmsProp<Untouched::moves>;
 using LazyRmsProp = BasicRmsProp<Untouched::lazy>;
 
 // Centred RMSProp: v += (1 - decay)(g² - v), m += (1 - decay)(g - m), p -= learning_rate · g / (sqrt(v - m²) + epsilon). It
-// divides by the deviation of the gradients from their mean. If rounding makes v - m² negative it is 0. The slots v and m begin
-// as 0.
+// divides by the gradients' deviation from their mean. A v - m² negative by rounding is 0. The slots v and m begin as 0.
 template <Untouched Semantics>
 struct BasicCenteredRmsProp {
   // Axis of the option.

@@ -1,6 +1,5 @@
 // Row-wise Adagrad: one accumulator for a row, as for embedding tables of many rows (Naumov et al., arXiv 1906.00091; FBGEMM's
-// EXACT_ROWWISE_ADAGRAD). Included by parallax.hpp; a variable calls the rule for each row, first to measure it and then to
-// move it.
+// EXACT_ROWWISE_ADAGRAD). Included by parallax.hpp; a variable calls the rule for each row, to measure and then to move it.
 #pragma once
 
 #include <tuple>

@@ -48,8 +48,7 @@ inline auto polynomial(double rate, std::int64_t steps, double power = 1.0, doub
   };
 }
 
-// Stays at `rate` up to step `flat`, then rate · sqrt(flat / step): Vaswani et al., NIPS 2017, section 5.3, without its
-// warm-up.
+// Stays at `rate` up to step `flat`, then rate · sqrt(flat / step): Vaswani et al., NIPS 2017, section 5.3, without warm-up.
 inline auto inverse_sqrt(double rate, std::int64_t flat) {
   return [=](std::int64_t step) {
     auto const from = static_cast<double>(std::max<std::int64_t>(flat, 1));

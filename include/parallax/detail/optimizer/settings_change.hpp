@@ -15,8 +15,8 @@ namespace parallax::inline v0_2 {
 template <class O>
 class SettingsChange {
  public:
-  // Local. Returns the settings to ask `at` of for the update after so many: the given ones, or their successors after a
-  // change.
+  // Local. Returns the settings to ask `at` of for the update after so many: the given ones, or after a change their
+  // successors.
   O of(O const& settings, std::int64_t) const { return settings; }
   // Notes that an update was made with the settings.
   void updated(O const&) {}

@@ -195,8 +195,8 @@ class BasicPrefetched {
     std::swap(fetch_, gone.fetch_);
     return *this;
   }
-  // Local. Tells the session that nobody is going to pull the batch: a later step, pull or finish lets it go, once no row of it
-  // is on its way.
+  // Local. Tells the session that nobody is going to pull it: a later step, pull or finish lets it go, once none of its rows
+  // travels.
   ~BasicPrefetched() {
     if (fetch_) fetch_->dropped = true;
   }

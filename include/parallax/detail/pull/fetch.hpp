@@ -27,8 +27,7 @@ void finish_pull(PulledRows<State> const& handle) {
     handle.plan()->append_zeros(handle.state().ops(),
                                 static_cast<std::size_t>(handle.width()) * sizeof(typename State::scalar_type));
 }
-// Completes bags likewise: pools their rows, summed in the order of the indices, times weights or divided by the count of
-// indices kept.
+// Completes bags likewise: pools their rows, summed in the order of the indices, times weights or divided by the indices kept.
 template <class State>
 void finish_pull(PulledBags<State> const& handle) {
   using T = typename State::scalar_type;
@@ -55,8 +54,8 @@ class FetchBase : public Counted, public Traveller<C> {
   virtual ~FetchBase() = default;
 
   virtual std::size_t counts() const = 0;  // numbers that ride in an agreement
-  // Local, once it is planned. Returns true, alike on every rank, if ranks can read keys and rows of all its tables in place.
-  // From here on the agreement is told their addresses.
+  // Local, once it is planned. Returns true, alike on every rank, if ranks can read keys and rows of all its tables in place:
+  // then the agreement is told their addresses from here on.
   virtual bool lend(Topology<C> const&) = 0;
   // Calls the function with ranks, the table's number, and the number told: for each rank of the first hop, its count of keys.
   virtual void tell(FunctionRef<void(int rank, std::size_t which, std::uint64_t number)>) const = 0;
@@ -100,8 +99,7 @@ class FetchBase : public Counted, public Traveller<C> {
   bool dropped = false;  // nobody is going to pull it
 };
 
-// One table of a fetch: its state, held until the fetch is cleared, the handle to be returned, and the journey of its ids and
-// rows.
+// One table of a fetch: its state, held until the fetch is cleared, the handle to be returned, and the journey of ids and rows.
 template <Communicator C, class Handle, class State = typename Handle::state_type>
 struct FetchSlot final
     : RowSource<typename State::index_type, typename State::scalar_type, typename State::stored_type, typename State::space> {
@@ -206,8 +204,8 @@ class FetchSlots<C, std::vector<Handle>> {
 template <Communicator C, class... Handles>
 class Fetch final : public FetchBase<C> {
  public:
-  // Local. Plans the batches. `check(state)` may throw; an error is kept for the agreement. `current` names the table at hand,
-  // for errors.
+  // Local. Plans the batches. Keeps an error, of `check(state)` too, for the agreement. `current` names the table at hand in
+  // errors.
   template <class Check, class... Indices>
   void plan(Topology<C> const& topology, Check&& check, std::string_view& current, Indices const&... indices) {
     this->error.reset();

@@ -51,8 +51,7 @@ class PulledRows {
 
   // Returns the number of indices of the batch, duplicates included.
   std::size_t indices() const { return plan_->indices(); }
-  // Returns the number of distinct rows named by the batch; of a padded table, see px::Padded, the number of its places for
-  // them.
+  // Returns the number of distinct rows named by the batch; of a padded table, see px::Padded, the number of places for them.
   std::size_t size() const { return plan_->size(); }
   // Returns the number of indices outside the table that take no part: BadIds::drop_and_count.
   std::size_t dropped() const { return plan_->dropped; }
@@ -104,8 +103,7 @@ class PulledRows {
   Plan* plan() const { return plan_; }
 
  protected:
-  // Returns the number of an id's distinct row, size() if there is none. A bad id is looked up as the pull has treated it:
-  // hashed, or none.
+  // Returns the number of an id's distinct row, or size(). A bad id is looked up as the pull has treated it: hashed, or none.
   std::size_t number_of(std::int64_t id) const {
     auto const rows = state_->rows();
     bool const inside = static_cast<std::uint64_t>(id) < static_cast<std::uint64_t>(rows);

@@ -1,5 +1,4 @@
-// `Session::broadcast`: every replica becomes a copy of rank 0's. The session calls `broadcast` at the end, once for each
-// variable.
+// `Session::broadcast`: every replica becomes a copy of rank 0's. The session calls `broadcast`, at the end, for each variable.
 #pragma once
 
 #include <optional>

@@ -32,8 +32,7 @@ struct Completion {
   // One for each rank, by its number.
   List<RankRecord> records;
 
-  // Local. Returns one JSON object in one line: the version of the library, the number of ranks, and the records in the order
-  // of ranks.
+  // Local. Returns one JSON object in one line: the library's version, the number of ranks, and their records in order.
   std::string text() const {
     std::string text = joined({"{\"parallax\": \"" PARALLAX_VERSION "\", \"ranks\": ", records.size(), ", \"records\": ["});
     for (std::size_t r = 0; r < records.size(); ++r) {
@@ -44,9 +43,8 @@ struct Completion {
     return text += "]}\n";
   }
 
-  // Local. Writes, on rank 0, the text to `path`, whole or not at all; does nothing on the others. Throws Error
-  // (invalid_argument) if it cannot be written, with the name of the failed call and the reason; then nothing is left of the
-  // file.
+  // Local. Writes, on rank 0 only, the text to `path`, whole or not at all. Throws Error (invalid_argument) if it cannot be
+  // written, with the name of the failed call and the reason; then nothing is left of the file.
   void save(std::string const& path) const {
     if (rank != 0) return;
     std::string const draft = joined({path, ".part"}), all = text();

@@ -101,8 +101,7 @@ class SessionCore final : private Underway {
   // Number of started flights with channels of their own; a further one takes those of the earliest, once it has arrived.
   static constexpr std::size_t most_flights = (collectives_channel - first_flight) / 2;
 
-  // Local. The topology is part of everything compared in agreements; the journal of this rank is open from here until
-  // `finish`.
+  // Local. The topology is part of every agreement; the journal of this rank is open from here until `finish`.
   PARALLAX_COLD SessionCore(Topology<C> given, SessionOptions const& given_options);
   SessionCore(SessionCore&&) = delete;
 

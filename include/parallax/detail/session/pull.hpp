@@ -120,8 +120,8 @@ auto prefetch(SessionCore<C>& core, Indices const&... indices) {
 }
 
 // Collective. Called by `Session::pull` of a batch named ahead. Hands out its rows if they are here and no table of it has
-// changed since they began to travel; else plans it and carries it out now. All ranks decide alike, for stages and changes go
-// by the steps.
+// changed since they began to travel; else plans and fetches it now. All ranks decide alike: stages and changes go by the
+// steps.
 template <Communicator C, class... Handles>
 auto pull(SessionCore<C>& core, BasicPrefetched<C, Handles...>&& batch) {
   return core.waiting.guarded("pull", [&] {

@@ -5,9 +5,8 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Collective. Posts the agreement of this flight, and returns before it is reached. Waits only if its channels are still in use
-// by an earlier flight. The flight keeps its updates, and the refusal of this rank if there is one, until the step that
-// completes it.
+// Collective. Posts the agreement of this flight, and returns before it is reached. Waits only if an earlier flight still uses
+// its channels. The flight keeps its updates, and a refusal of this rank, until the step that completes it.
 template <Communicator C, class... Updates>
 void start(SessionCore<C>& core, Priority priority, Updates const&... updates) {
   core.waiting.guarded("start", CallerOrder::beside, [&] {

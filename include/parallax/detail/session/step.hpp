@@ -23,8 +23,8 @@ class Completing {
       : core_{&core}, flights_{&core.flights}, norms_{core.norms}, told_{core.told_uses} {}
 
   // Collective. Runs the phases in their order, each for all updates of all flights. Returns false if the step was skipped, on
-  // all ranks. Throws Refused for a refusal by the ranks at the commit. A later exception ends the session, for some parameters
-  // may have changed.
+  // all ranks. Throws Refused for a refusal at the commit. A later exception ends the session: some parameters may have
+  // changed.
   bool complete();
 
  private:
@@ -34,8 +34,8 @@ class Completing {
   }
 
   // Collective. Makes the second agreement: {ok and finite, wishes, norms, words of use} of all ranks. Sums the norms of clip
-  // groups in the order of ranks. Returns false if a rank has found a sum that is not finite, named by `not_finite`, and the
-  // step is to be skipped.
+  // groups in the order of ranks. Returns false to skip the step: a rank has found a sum that is not finite, named by
+  // `not_finite`.
   bool commit(std::optional<Error> const& error, std::optional<Error> const& not_finite);
 
   // Turns the squared norms of clip groups, summed over ranks, into the factors of their gradients: 1 below the limit.

@@ -1,5 +1,4 @@
-// `Session::visit`: everything of a session and of its variables that outlives a step, shown to an archive. The session calls
-// it.
+// `Session::visit`: everything of a session and its variables that outlives a step, shown to an archive. The session calls it.
 #pragma once
 
 #include <cstdint>

@@ -29,8 +29,7 @@ class Accumulator {
   explicit Accumulator(V const&, Micro = Micro::mean) {}
 };
 
-// Accumulator of a dense variable: one sum of the variable's size, element by element. `add` costs one pass over it, in the
-// host's memory.
+// Accumulator of a dense variable: one sum of the variable's size. `add` costs one pass over it, in the host's memory.
 template <detail::DenseVariable V>
 class Accumulator<V> {
   static_assert(V::State::space::host_readable,
@@ -82,8 +81,8 @@ class Accumulator<V> {
   bool taken_ = false;
 };
 
-// Accumulator of a table: the rows of all micro-batches with their ids; the step coalesces them. Rows of a pull are summed by
-// row first.
+// Accumulator of a table: the rows of all micro-batches, with ids for the step to coalesce. Rows of a pull are first summed by
+// row.
 template <detail::SparseVariable V>
 class Accumulator<V> {
   static_assert(V::State::space::host_readable,

@@ -8,8 +8,7 @@
 namespace parallax::inline v0_2::detail {
 
 // Exchange of one flight's buckets, to which it refers. The flight polls `exchange` after its ranks agreed, and the step polls
-// the gatherings after its commit. One bucket at a time is on the lane, in the order of the flight's buckets, alike on every
-// rank.
+// the gatherings after its commit. One bucket at a time is on the lane, in the flight's order, alike on every rank.
 template <Communicator C>
 class DenseExchange {
  public:
@@ -24,8 +23,7 @@ class DenseExchange {
   void begin(bool gathers);
   // Collective in the order of the lane. Returns true once everything possible before the commit is done.
   bool exchange();
-  // Collective in the order of the lane, after the commit. Brings sums of replicated variables to all ranks. Returns true once
-  // all have arrived.
+  // Collective in the order of the lane, after the commit. Returns true once all ranks have the sums of replicated variables.
   bool gather_gradients() { return pass(Which::replicated, &Bucket<C>::gather_gradients); }
   // Collective likewise, after the optimizers. Brings the parameters updated by owners of sharded variables to all ranks.
   // Returns true once all have arrived.

@@ -154,7 +154,7 @@ class Flight {
   void clear();
   // Lays the buckets out once all updates have joined them, and decides when ranks may have their sums.
   void close_buckets();
-  // Throws Error (invalid_argument) if a gradient given in_place shares memory with another. Looks only after gradients have
+  // Throws Error (invalid_argument) if a gradient given in_place shares memory with another. Looks only if gradients have
   // moved.
   void refuse_shared_memory();
 

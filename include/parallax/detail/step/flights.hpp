@@ -62,8 +62,7 @@ class Flights {
   // an earlier one on its channels.
   bool gather(FunctionRef<bool(Flight<C>&)> phase);
 
-  // Gives back everything the updates hold, and forgets all flights. At the end of a step with any outcome, and after a
-  // failure.
+  // Gives back all that the updates hold, and forgets all flights. At the end of a step with any outcome, and after a failure.
   void close(bool applied) noexcept;
 
   // Returns, for the report of a wait, a rank for which a flight waits, or -1. Asks the step's own flight first.

@@ -26,7 +26,7 @@ struct SessionOptions {
   JoinDivisor join_divisor = JoinDivisor::world;
   // Conditions for variables under Auto to go over from policy to policy.
   AutoOptions choice = {};
-  // True if the first update of a variable compares a checksum of the first replica of each rank. A forgotten `broadcast` is
+  // True if the first update of a variable compares a checksum of each rank's replica before it. A forgotten `broadcast` is
   // then an error (mismatch) and no silence. Costs one pass over the memory, no message and no byte. For variables made from
   // now on, in memory of the host.
   bool compare_replicas = true;

@@ -24,7 +24,7 @@
 namespace parallax::inline v0_2::detail {
 
 // An update without its type: everything compared by ranks before a step, and told by errors. A seat writes one for each update
-// as it prepares it; the flight keeps them, in the order of the arguments. Refers to the registration, kept alive by the way's
+// as it prepares it; the flight keeps them, in order of the arguments. Refers to the registration, kept alive by the way's
 // state.
 struct UpdateRecord {
   std::string_view name() const { return registration->name; }
@@ -41,7 +41,7 @@ struct UpdateRecord {
   int clip;
   // True if the user gave a function of the reduced gradient.
   bool transformed;
-  // Names of the update's rows.
+  // Naming of the update's rows.
   NamedRows rows;
 };
 
@@ -108,9 +108,9 @@ class Seat : public Traveller<C> {
   // Gives back, after either, everything that ways hold; the seat is vacant.
   virtual void close() noexcept = 0;
 
-  // Of tables under Auto: see Adaptation. `use_words` returns the count of numbers told by the tables of this seat with the
-  // commit; `tell_use` appends them. `adapt`, as a step's last act, reads the numbers of every rank from place `at` on, and
-  // moves it past them.
+  // Of tables under Auto: see Adaptation. `use_words` returns the count of numbers told by this seat's tables with the commit;
+  // `tell_use` appends them. `adapt`, as a step's last act, reads every rank's numbers from place `at` on, and moves it past
+  // them.
   virtual std::size_t use_words() = 0;
   virtual void tell_use(List<double>& words, double now) = 0;
   virtual void adapt(Adapting<C>& by, FunctionRef<double const*(int)> words_of, std::size_t& at) = 0;
