@@ -1,6 +1,6 @@
-// The entrances by which a process joins other ranks, of which `run` takes the one whose launcher started it. A backend adds its
-// own here, and neither `run` nor the backend needs the other's header: comm/mpi.hpp does it like this, and so does any other
-// communicator that processes join.
+// Entrances: the ways for a process to join other ranks. `run` takes the entrance of the process's launcher. A backend adds its
+// own here, and neither `run` nor the backend needs the other's header. comm/mpi.hpp does it like this, and so does any other
+// communicator of several processes.
 //   inline int join_mine(int& argc, char**& argv, RunOptions const& options, FunctionRef<int(JoinedWorld&)> body) {
 //     MyCommunicator own{…};
 //     try {
@@ -29,26 +29,27 @@
 
 namespace parallax::inline v0_2 {
 
-// What `run` is called with.
+// Arguments of `run`.
 struct RunOptions {
-  // How long a wait may last before it is an Error (timeout).
+  // Longest wait; a longer one is an Error (timeout).
   std::chrono::nanoseconds deadline = std::chrono::seconds{60};
-  // Whether a world that is smaller than what was launched is refused.
+  // Refuses a world smaller than the launched one.
   bool guard = true;
-  // Ranks as threads of a process that nobody launched together with others, where the command line says nothing; 0: one, alone.
+  // Ranks as threads of a process launched by nobody together with others, unless the command line says a number; 0: one,
+  // alone.
   int threads = 0;
 };
 
-// The communicator that a rank of this process has joined, of whichever type. Refers to it; lives as long as the body runs.
+// A reference to the communicator joined by a rank of this process, of any type. Lives as long as the body runs.
 class JoinedWorld {
  public:
-  // Local. `own` must stay where it is.
+  // Local. `own` must not be moved.
   template <Communicator C>
   explicit JoinedWorld(C& own) : any_{std::ref(own)}, own_{&own}, tag_{type_tag<C>()}, type_{name_of_type<C>()} {}
 
-  // The edge over it.
+  // Returns the edge over the communicator.
   AnyCommunicator& any() { return any_; }
-  // The communicator itself where it is a C, else null.
+  // Returns the communicator itself if it is a C, else null.
   template <class C>
   C* as() const {
     return tag_ == type_tag<C>() ? static_cast<C*>(own_) : nullptr;
@@ -65,36 +66,37 @@ class JoinedWorld {
 
 // A way for processes to join. Has static storage: it is known as long as the program runs.
 struct Entrance {
-  // As sentences name it.
+  // Name in messages.
   std::string_view name;
-  // Of several entrances that claim a process, the one with the least number joins: MPI has 10, and sockets may have 20.
+  // Order among entrances: if several claim a process, the one with the least number joins. MPI has 10, and sockets may have
+  // 20.
   int precedence;
-  // The variable of its launcher, which says that this process is one of its ranks, or null. Looks at nothing but the environment.
+  // Returns the variable by which its launcher marks this process as a rank, or null. Looks at nothing but the environment.
   char const* (*claims)(detail::Environment variable);
-  // Calls `body` once with the communicator that was joined, and returns what the process is to exit with. What leaves `body`
-  // is said on stderr, and the job ends with `abort_code` (end_by of detail/launch/last_words.hpp). What cannot be joined is an
+  // Calls `body` once with the joined communicator, and returns the exit code of the process. An error out of `body` is
+  // reported on stderr, and the job ends with `abort_code` (end_by of detail/launch/last_words.hpp). A failure to join is an
   // Error.
   int (*join)(int& argc, char**& argv, RunOptions const& options, FunctionRef<int(JoinedWorld&)> body);
-  // What the library by which it joins says of itself, for who is to start its ranks; null where there is nothing to be said.
+  // Returns the joining library's description of itself, for the choice of an mpiexec; null if there is none.
   std::string (*library)() = nullptr;
-  // The entrance that was added before.
+  // Entrance added before this one.
   Entrance* next = nullptr;
 };
 
 namespace detail {
-// The entrance that was added last.
+// Entrance added last.
 inline constinit Entrance* last_entrance = nullptr;
 
-// The one of that name, or null.
+// Returns the entrance of this name, or null.
 Entrance const* entrance_by_name(std::string_view name);
 
-// The one that joins: of those that claim the process, the one that comes first; null for none.
+// Returns the entrance for this process: of all that claim it, the one of least precedence; null for none.
 Entrance const* entrance_of(Environment variable);
 
-// Whether the program has an entrance of that name.
+// Returns true if the program has an entrance of this name.
 inline bool has_entrance(std::string_view name) { return entrance_by_name(name) != nullptr; }
 
-// What a body says that the process is to exit with: what it returns, if that is an int, else 0.
+// Runs `body` and returns the exit code of the process: the body's result if it is an int, else 0.
 template <class Body, class World>
 int exit_code_of(Body& body, World& world) {
   if constexpr (std::is_same_v<decltype(body(world)), int>) return body(world);

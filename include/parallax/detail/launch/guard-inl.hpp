@@ -5,7 +5,7 @@
 
 namespace parallax::inline v0_2::detail {
 
-// The number that a variable holds, or -1 where it is not there, no number, or longer than any that a launcher tells.
+// Returns the number in a variable, or -1 if it is missing, no number, or longer than any number of a launcher.
 inline std::int64_t number_in(Environment variable, char const* name) {
   char const* const text = variable(name);
   if (!text || !*text) return -1;
@@ -17,13 +17,13 @@ inline std::int64_t number_in(Environment variable, char const* name) {
   return number;
 }
 
-// A variable of a launcher, and the one in which it tells the rank, or null.
+// A launcher's variable with the number of processes, and its variable with the rank, or null.
 struct Telling {
   Launcher by;
   char const *size, *rank;
 };
 
-// What one variable says; nothing, where it is not a number of processes, or where the rank that belongs to it is none of them.
+// Returns the launch told by one variable; nothing if its value is no number of processes, or if the rank is not below it.
 inline Launched told_by(Start const& start, Telling const& telling) {
   std::int64_t const size = number_in(start.variable, telling.size);
   std::int64_t const rank = telling.rank ? number_in(start.variable, telling.rank) : 0;
@@ -31,7 +31,7 @@ inline Launched told_by(Start const& start, Telling const& telling) {
   return {telling.by, telling.size, static_cast<int>(size)};
 }
 
-// Whether srun's variables, which tell of so many tasks, are there in a process that is in no step.
+// Returns true if srun's variables, for `size` tasks, are set in a process of no step.
 inline bool in_no_step(Start const& start, int size) {
   constexpr std::int64_t first_of_no_step = 0xffff'fff0;
   std::int64_t const tasks = number_in(start.variable, "SLURM_NTASKS");
@@ -55,7 +55,7 @@ PARALLAX_INLINE Launched launched(Start const& start) {
   return flux.variable ? flux : slurm;
 }
 
-// What to do where `joined` is less than what was launched. Sockets join by PMI-1, which Open MPI's launcher does not speak.
+// Returns the advice for a world smaller than the launched one. Sockets join by PMI-1; Open MPI's launcher does not speak it.
 inline char const* advice(Launched const& launched, Membership const& joined) {
   if (joined.by == "threads") return "leave out --px-ranks, or launch one process";
   if (!joined.by.empty() && joined.by != "MPI") return "let its variables name all that were launched";

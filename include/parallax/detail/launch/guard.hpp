@@ -1,5 +1,5 @@
-// The guard: whether the world that a process has joined is as large as what its launcher started. `run` and `run_mpi` ask it
-// before the body runs, so that four processes never train as four times «rank 0 of 1».
+// The guard: compares the size of the joined world with the number of processes started by the launcher. `run` and `run_mpi`
+// ask it before the body runs, so four processes never train as four times «rank 0 of 1».
 #pragma once
 
 #include <cstdint>
@@ -16,50 +16,50 @@ namespace parallax::inline v0_2::detail {
 // The value of an environment variable, or null. Programs give getenv's, tests a table's.
 using Environment = FunctionRef<char const*(char const*)>;
 
-// What a process can know of how it was started: its environment, and its own id.
+// Facts about a process's start: its environment, and its own id.
 struct Start {
   Environment variable;
   std::int64_t process;
 };
 
-// Who started several processes together, as far as the guard can tell: nobody; a launcher of MPI; srun; one that says RANK and
-// WORLD_SIZE, as torchrun does; or flux run, where it serves no PMI.
+// Launcher of several processes, as far as the guard can tell: nobody; a launcher of MPI; srun; a launcher with RANK and
+// WORLD_SIZE, such as torchrun; or flux run without PMI.
 enum class Launcher { none, mpi, slurm, torch, flux };
 
-// What was launched together with this process, itself included, and which variable says so.
+// Number of processes launched together, this one included, and the variable that says so.
 struct Launched {
   Launcher by = Launcher::none;
-  // Null where nobody says so.
+  // Null if no variable says so.
   char const* variable = nullptr;
   int size = 1;
 };
 
-// What this process has joined.
+// The world joined by this process.
 struct Membership {
-  // By what: "MPI", "threads", or the name of another entrance. Empty: it is alone.
+  // Way of joining: "MPI", "threads", or the name of another entrance. Empty: the process is alone.
   std::string_view by;
-  // Ranks of that world.
+  // Ranks of the joined world.
   int size = 1;
-  // Whether the program can join by MPI, and by sockets.
+  // Ways in the program: MPI, and sockets.
   bool has_mpi = false, has_sockets = false;
 };
 
-// What the environment says was launched. Variables are inherited, so that those of an outer launcher may be there beside those
-// of the one that started this process. Of several the guard takes
-//   - srun's, where this process is itself the task (SLURM_TASK_PID),
-//   - else those of an MPI launcher, PMI_SIZE or OMPI_COMM_WORLD_SIZE: the smaller, where an MPI started another one,
+// Returns the launch told by the environment. Variables are inherited: an outer launcher's may be there beside those of this
+// process's launcher. Of several the guard takes
+//   - srun's, if this process is itself the task (SLURM_TASK_PID),
+//   - else those of an MPI launcher, PMI_SIZE or OMPI_COMM_WORLD_SIZE: the smaller, if an MPI started another one,
 //   - else WORLD_SIZE, if RANK is there, or Kubernetes' JOB_COMPLETION_INDEX,
-//   - else srun's SLURM_STEP_NUM_TASKS, if SLURM_PROCID is there. A batch script has no such variable, or one that it inherited,
-//     which differs from its SLURM_NTASKS; and the shell of an allocation has a SLURM_STEP_ID that no step has.
-// What no rule can tell: a program that a rank starts as its own tool inherits all variables of the rank.
+//   - else srun's SLURM_STEP_NUM_TASKS, if SLURM_PROCID is there. A batch script has no such variable, or an inherited one
+//     unequal to its SLURM_NTASKS; and the shell of an allocation has the SLURM_STEP_ID of no step.
+// No rule can tell one case: a program started by a rank as its own tool inherits all variables of the rank.
 Launched launched(Start const& start);
 
-// Why this start is wrong, in a sentence with what was launched, what was joined and what to do; empty where it is right. It is
-// wrong where more was launched than was joined, and where threads are asked for in each of several processes. Empty, too,
-// where PARALLAX_NO_GUARD is set, to something other than 0.
+// Returns the reason against this start, in a sentence with the launched number, the joined world and the remedy; empty if it
+// is right. A start is wrong if more processes were launched than joined, or if each of several processes is asked for threads.
+// Empty, too, if PARALLAX_NO_GUARD is set, to something other than 0.
 std::string objection(Start const& start, Membership const& joined);
 
-// Throws Error (misuse) with that sentence. `operation`: "run" or "run_mpi", of which the first has options of its own.
+// Throws Error (misuse) with the reason, if there is one. `operation`: "run" or "run_mpi"; "run" has options of its own.
 void check_start(Start const& start, Membership const& joined, std::string_view operation);
 
 }  // namespace parallax::detail

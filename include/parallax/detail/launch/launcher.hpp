@@ -1,5 +1,5 @@
-// Starts the ranks of a job as processes, here and by ssh on other hosts, and watches over them until all have ended. `px::run` calls
-// `launch` where `--px-hosts` names a file; so may a program that starts others.
+// Starts the ranks of a job as processes, here and by ssh on other hosts, and watches over them until all have ended. `px::run`
+// calls `launch` if `--px-hosts` names a file; so may a program that starts others.
 #pragma once
 
 #include <fcntl.h>
@@ -29,28 +29,27 @@
 
 namespace parallax::inline v0_2 {
 
-// How `launch` starts ranks, and ends them.
+// Settings of `launch` for the start and the end of ranks.
 struct LaunchOptions {
-  // By which other hosts are reached: a command and its arguments, behind which `-T`, `-p PORT` and the host are put.
+  // Way to other hosts: a command and its arguments. `-T`, `-p PORT` and the host are put behind them.
   std::vector<std::string> ssh{"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20"};
-  // Where rank 0 listens; 0: one that is free.
+  // Port of rank 0; 0: a free one.
   int port = 0;
-  // Seconds that the others have to end by themselves once a rank has failed, before they are ended.
+  // Seconds for the others to end by themselves after a rank's failure; then they are ended.
   double grace = 10;
-  // Whether other ranks than rank 0 are heard, each line with its rank before it.
+  // Passes on the output of all ranks, not of rank 0 alone, each line with its rank before it.
   bool all_speak = true;
 };
 
 // Runs `command` as every rank of the job, and returns when all have ended: 0 if all ended with 0, else the exit status of the
-// rank that failed first (128 and the signal's number if it was killed), after a line on stderr that names it. A rank finds
-// RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and PARALLAX_JOB_KEY in its environment;
-// CUDA_VISIBLE_DEVICES where its host has devices, and PARALLAX_MODE where the file says one. By ssh it has this working
-// directory, and of this environment the names that begin with PARALLAX_, OMP_, NCCL_ or CUDA_, and LD_LIBRARY_PATH. A line on
-// stderr tells the names that no shell can export. Nowhere does it have a name that begins with PMI_, PMIX_ or OMPI_: an
-// mpiexec may have started this process. Its standard input is empty. Rank 0 writes where this process writes. SIGINT, SIGTERM
-// and SIGHUP are passed on to the ranks, by ssh SIGINT as SIGTERM; the second one ends them. When this process is killed, they
-// are. Throws Error (invalid_argument) where other hosts cannot reach the first, and Error (transport) where no process can be
-// made.
+// first rank to fail (128 and the signal's number if it was killed), after a line on stderr with its name. A rank finds RANK,
+// WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and PARALLAX_JOB_KEY in its environment;
+// CUDA_VISIBLE_DEVICES if its host has devices, and PARALLAX_MODE if the file says one. By ssh it has this working directory,
+// and of this environment the names that begin with PARALLAX_, OMP_, NCCL_ or CUDA_, and LD_LIBRARY_PATH. A line on stderr
+// tells the names that no shell can export. No rank has a name that begins with PMI_, PMIX_ or OMPI_: an mpiexec may have
+// started this process. Its standard input is empty. Rank 0 shares this process's output. SIGINT, SIGTERM and SIGHUP are passed
+// on to the ranks, by ssh SIGINT as SIGTERM; the second one ends them. Killing this process kills them. Throws Error
+// (invalid_argument) if other hosts cannot reach the first, and Error (transport) if no process can be made.
 int launch(Resources const& resources, std::span<std::string const> command, LaunchOptions const& options = {});
 
 namespace detail {
@@ -58,29 +57,29 @@ namespace detail {
 // A word as a shell reads it: between quotation marks.
 std::string shell_word(std::string_view word);
 
-// Returns the name at the beginning of a setting of the environment, NAME=VALUE; empty where it has none.
+// Returns the name at the beginning of a setting of the environment, NAME=VALUE; empty if it has none.
 std::string_view name_in(std::string_view setting);
 
-// Returns whether a setting of the environment is one that other hosts are to have.
+// Returns true if other hosts are to have a setting of the environment.
 bool goes_along(std::string_view setting);
 
-// Returns whether a shell can export a variable of that name. Such a name means nothing else to a shell, nor to an mpiexec: it
+// Returns true if a shell can export a variable of this name. Such a name means nothing else to a shell, nor to an mpiexec: it
 // consists of letters, digits and underscores. The environment may have other names, as Docker passes them on.
 bool can_be_exported(std::string_view name);
 
-// Says on stderr which variables other hosts cannot have because of their names.
+// Says on stderr the variables that other hosts cannot have because of their names.
 void say_what_stays();
 
-// What an mpiexec told this process is none of its ranks' business: they join by other ways.
+// Removes an mpiexec's variables for this process: they are no business of its ranks, who join by other ways.
 void forget_launchers();
 
-// A port that is free here at this moment; any number of the range that systems leave alone where it is for another host.
+// Returns a port: one free here at this moment; for another host any number of the range left alone by systems.
 int port_for_rank_0(bool here);
 
-// 32 bytes that nobody can guess, in hexadecimal digits.
+// Returns 32 bytes that nobody can guess, in hexadecimal digits.
 std::string new_job_key();
 
-// The signals that the launcher has got: to end, and those for the ranks alone.
+// Signals to the launcher: to end, and those for the ranks alone.
 struct LaunchSignals {
   static constexpr std::array for_ranks{SIGUSR1, SIGUSR2, SIGXCPU};
   static inline volatile ::sig_atomic_t last = 0, count = 0;
@@ -95,8 +94,8 @@ struct LaunchSignals {
   }
 };
 
-// A note of signals. While it lives, SIGINT, SIGTERM and SIGHUP are noted, and so are SIGUSR1, SIGUSR2 and SIGXCPU, which are
-// for the ranks. Writing to a pipe without a reader is an error then, and no end.
+// A note of signals. While it lives, SIGINT, SIGTERM and SIGHUP are noted, and so are SIGUSR1, SIGUSR2 and SIGXCPU, for the
+// ranks. Writing to a pipe without a reader is an error then, and no end.
 class SignalsNoted {
  public:
   SignalsNoted() {
@@ -121,7 +120,7 @@ class SignalsNoted {
   std::array<struct ::sigaction, numbers.size()> before_{};
 };
 
-// A rank of the job as a process of this host: the rank itself, or the ssh that has it.
+// A rank of the job as a process of this host: the rank itself, or its ssh.
 struct LaunchedRank {
   int rank = 0, status = 0;  // status: as wait tells it
   std::string host;
@@ -133,7 +132,7 @@ struct LaunchedRank {
 
   bool failed() const { return status != 0; }
   int exit_status() const { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
-  // How it ended, in words.
+  // Returns its end in words.
   std::string end() const {
     if (WIFSIGNALED(status)) return joined({"by signal ", WTERMSIG(status), " (", ::strsignal(WTERMSIG(status)), ")"});
     if (by_ssh && exit_status() == 255) return "with exit status 255, by which ssh says that it failed";
@@ -141,7 +140,7 @@ struct LaunchedRank {
   }
 };
 
-// A job from its first process to its last. Refers to what it is given.
+// A job from its first process to its last. Refers to its arguments.
 class LaunchedJob {
  public:
   LaunchedJob(Resources const& resources, std::span<std::string const> command, LaunchOptions const& options)
@@ -176,7 +175,7 @@ class LaunchedJob {
       heed_signals();
       end_survivors();
     }
-    for (int turn = 0; turn < 100 && pass_on(0); ++turn) {  // what was written last: pipes hold 64 KiB, and nobody refills them
+    for (int turn = 0; turn < 100 && pass_on(0); ++turn) {  // the last words: pipes hold 64 KiB, and nobody refills them
     }
     for (LaunchedRank& one : ranks_)
       for (PrefixedLines& lines : one.lines) lines.end();
@@ -192,7 +191,7 @@ class LaunchedJob {
     return host.here() || (host.user.empty() && host.port == 0 && host.name == this_host_);
   }
 
-  // What a rank finds in its environment.
+  // Returns the settings for a rank's environment.
   std::vector<std::pair<std::string, std::string>> settings(HostResources const& host, int rank, int local) const {
     std::vector<std::pair<std::string, std::string>> all{
         {"RANK", std::to_string(rank)},
@@ -209,7 +208,8 @@ class LaunchedJob {
     return all;
   }
 
-  // What a shell on another host runs. It ends the rank when this end of ssh is gone, and passes signals on, whose names come a line each.
+  // Returns the script for a shell on another host. It ends the rank when this end of ssh is gone, and passes signals on. Their
+  // names come a line each.
   std::string script(HostResources const& host, int rank, int local) const {
     std::string text;
     char folder[4096];
@@ -232,14 +232,14 @@ class LaunchedJob {
            "exit \"$px_status\"\n";
   }
 
-  // What this host runs for a rank.
+  // Returns the command of this host for a rank.
   std::vector<std::string> arguments(HostResources const& host, std::size_t script_bytes) const {
     if (is_here(host)) return {command_.begin(), command_.end()};
     std::vector<std::string> words = options_.ssh;
     words.push_back("-T");
     if (host.port != 0) words.insert(words.end(), {"-p", std::to_string(host.port)});
     words.push_back(host.user.empty() ? host.name : host.user + "@" + host.name);
-    // The script comes by standard input, which only its owner sees. Not a byte more is read, for the rest are signals.
+    // The script comes by standard input, seen by its owner alone. Not a byte more is read, for the rest are signals.
     words.push_back(joined({"sh -c 'eval \"$(dd bs=1 count=", script_bytes, " 2>/dev/null)\"'"}));
     return words;
   }
@@ -290,8 +290,8 @@ class LaunchedJob {
     ::_exit(127);
   }
 
-  // Waits so many milliseconds for the ranks' output, or for a signal, and passes on a piece of output from each. Returns
-  // whether there was any.
+  // Waits so many milliseconds for the ranks' output, or for a signal, and passes on a piece of output from each. Returns true
+  // if there was any.
   bool pass_on(int at_most) {
     std::vector<::pollfd> polled;
     std::vector<std::pair<OwnedDescriptor*, PrefixedLines*>> sources;
@@ -313,7 +313,7 @@ class LaunchedJob {
     return true;
   }
 
-  // Notes who has ended; with `waits`, waits for all.
+  // Notes ended ranks; with `waits`, waits for all.
   void collect(bool waits) {
     for (LaunchedRank& one : ranks_) {
       if (one.process < 0) continue;

@@ -17,16 +17,16 @@ PARALLAX_INLINE MpiexecKind kind_of_mpiexec(std::string_view words) {
   return MpiexecKind::unknown;
 }
 
-// Ranks that are next to each other and have the same variables: those of hosts without devices, or one with its device.
+// Neighbouring ranks with equal variables: all of hosts without devices, or one with its device.
 struct RankGroup {
-  // As mpiexec takes them: with the ranks that each may have, parted by commas.
+  // List for mpiexec, parted by commas, with the number of ranks on each.
   std::string hosts;
   int ranks = 0;
   // -1: none.
   int device = -1;
 };
 
-// A host as mpiexec takes it.
+// Returns a host in mpiexec's spelling.
 inline std::string host_for_mpiexec(HostResources const& host) {
   if (!host.user.empty() || host.port != 0 || host.name.find(':') != host.name.npos)
     throw Error{Errc::invalid_argument, -1, "launch", "",
@@ -57,7 +57,7 @@ inline std::vector<RankGroup> groups_of(Resources const& resources) {
 
 using Words = std::vector<std::string>;
 
-// Hydra has one list of hosts, along which the ranks of all groups go.
+// Adds Hydra's options: one list of hosts for the ranks of all groups.
 inline void add_hydra_options(Words& words, Resources const& resources, std::string_view folder,
                               std::span<std::string const> names) {
   std::string hosts, list;
@@ -106,7 +106,7 @@ PARALLAX_INLINE std::vector<std::string> names_for_mpiexec() {
   return names;
 }
 
-// What an mpiexec says of itself; empty, where it cannot be run.
+// Returns an mpiexec's description of itself; empty if it cannot be run.
 inline std::string words_of_mpiexec(std::string_view mpiexec) {
   std::string words;
   std::FILE* const pipe = ::popen((shell_word(mpiexec) + " --version 2>/dev/null </dev/null").c_str(), "re");

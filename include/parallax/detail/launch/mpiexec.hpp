@@ -1,4 +1,4 @@
-// The command of mpiexec that starts the ranks of a file of hosts, where the command line says --px-mpi. Only `run` includes it.
+// The command of mpiexec for the ranks of a file of hosts, after --px-mpi on the command line. Only `run` includes it.
 #pragma once
 
 #include <unistd.h>
@@ -20,32 +20,32 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Whose options an mpiexec has: Hydra's, as MPICH and its relatives have them, or Open MPI's.
+// Family of an mpiexec's options: Hydra's, as MPICH and its relatives have them, or Open MPI's.
 enum class MpiexecKind { unknown, hydra, open_mpi };
 
-// What a library of MPI is started by, from its own words (MPI_Get_library_version).
+// Returns the kind of mpiexec that starts a library of MPI, from the library's own words (MPI_Get_library_version).
 MpiexecKind starts_library(std::string_view words);
-// What an mpiexec is, from its own words (mpiexec --version).
+// Returns the kind of an mpiexec, from its own words (mpiexec --version).
 MpiexecKind kind_of_mpiexec(std::string_view words);
 
-// The command that runs `program` as every rank, in the folder `folder`, and passes the variables `names` on to other hosts. Ranks are
-// numbered along the file; each has its device in CUDA_VISIBLE_DEVICES, where its host has devices. Throws Error (invalid_argument)
-// where a line says what only ssh is told: a user, a port, or an address of version 6.
+// Returns the command that runs `program` as every rank, in the folder `folder`, and passes the variables `names` on to other
+// hosts. Ranks are numbered along the file; each has its device in CUDA_VISIBLE_DEVICES, if its host has devices. Throws Error
+// (invalid_argument) if a line has settings of ssh alone: a user, a port, or an address of version 6.
 std::vector<std::string> mpiexec_command(MpiexecKind kind, std::string_view mpiexec, Resources const& resources,
                                          std::span<std::string const> program, std::string_view folder,
                                          std::span<std::string const> names);
 
-// Returns the names of the variables that go along: those of ssh's way, of MPI and of its transports. Lists of them, as mpiexec
-// takes them, are parted by signs that no such name has.
+// Returns the names of the variables that go along: of ssh's way, of MPI and of its transports. Lists of names for mpiexec are
+// parted by signs that no such name has.
 std::vector<std::string> names_for_mpiexec();
 
-// This process becomes mpiexec, which is `given`, else what MPIEXEC names, else `mpiexec`. `library`: the words of the MPI that the program
-// is linked with. Throws Error: invalid_argument as above, and where it is the mpiexec of another MPI; file where it cannot be run.
+// Becomes mpiexec: `given`, else the value of MPIEXEC, else `mpiexec`. `library`: the words of the MPI linked with the program.
+// Throws Error: invalid_argument as above, and for the mpiexec of another MPI; file if it cannot be run.
 [[noreturn]] void become_mpiexec(char const* given, std::string_view library, Resources const& resources,
                                  std::span<std::string const> program, bool all_speak);
 
-// In a rank that mpiexec has started so: its lines get its rank before them, or are not heard, as rank 0 was told by --px-output. A process
-// of its own passes them on, until nobody can write to it any more. Nothing, where no PARALLAX_OUTPUT says so.
+// Puts a rank's number before its lines, or drops them, in a rank started so by mpiexec and as rank 0 was told by --px-output.
+// A process of its own passes them on, until nobody can write to it any more. Does nothing without PARALLAX_OUTPUT.
 void speak_as_rank();
 
 }  // namespace parallax::detail

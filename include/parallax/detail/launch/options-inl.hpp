@@ -9,10 +9,10 @@ namespace parallax::inline v0_2::detail {
 inline void mistaken(RunArguments& read, std::initializer_list<TextFragment> sentence) {
   if (read.mistake.empty()) read.mistake = joined(sentence);
 }
-// What is there instead of a value that makes sense.
+// Returns a wrong or missing value as a message shows it.
 inline std::string shown_value(char const* text) { return text ? joined({"not «", text, "»"}) : "and has none"; }
 
-// The values of options; of one that is missing, null.
+// Readers of the options' values; null: the value is missing.
 inline void read_ranks(RunArguments& read, char const* text) {
   std::string_view const digits = text ? text : "";
   char const* const last = digits.data() + digits.size();
@@ -32,7 +32,7 @@ inline void read_output(RunArguments& read, char const* text) {
   else mistaken(read, {"--px-output takes all or rank0, ", shown_value(text)});
 }
 
-// The options that have a value, behind a space or «=».
+// An option with a value, behind a space or «=».
 struct OptionWithValue {
   std::string_view name;
   void (*read)(RunArguments&, char const*);
@@ -40,7 +40,7 @@ struct OptionWithValue {
 inline constexpr OptionWithValue options_with_value[] = {
     {"--px-ranks", read_ranks}, {"--px-hosts", read_hosts}, {"--px-output", read_output}};
 
-// Whether the option is --px-mpi, whose value can only stand behind «=».
+// Returns true if the option is --px-mpi. Its value can only stand behind «=».
 inline bool read_mpi(RunArguments& read, std::string_view option) {
   constexpr std::string_view name = "--px-mpi";
   if (!option.starts_with(name)) return false;
@@ -51,7 +51,7 @@ inline bool read_mpi(RunArguments& read, std::string_view option) {
   return true;
 }
 
-// Whether the argument is an option of `run`; `next` is the argument after it, which is null at the end, and `both` whether that was
+// Returns true if the argument is an option of `run`. `next`: the argument after it, null at the end. `both`: set if `next` was
 // taken as well.
 inline bool read_option(RunArguments& read, std::string_view option, char const* next, bool& both) {
   if (!option.starts_with("--px-")) return false;

@@ -1,5 +1,5 @@
-// The options of `run` on the command line, all of which begin with --px-. `run` takes them out of the arguments before its body
-// sees them.
+// The options of `run` on the command line. All begin with --px-. `run` takes them out of the arguments before its body sees
+// them.
 #pragma once
 
 #include <charconv>
@@ -14,10 +14,10 @@ namespace parallax::inline v0_2::detail {
 
 // As many ranks one process may have as threads: their boxes take 2 KiB for each pair.
 inline constexpr int most_thread_ranks = 1024;
-// What a program exits with whose command line is wrong.
+// Exit code of a program with a wrong command line.
 inline constexpr int usage_code = 2;
 
-// What --px-help prints.
+// Text of --px-help.
 inline constexpr std::string_view run_help =
     "options of parallax, before any --:\n"
     "  --px-ranks N     N ranks as threads of this process, from 1 to 1024\n"
@@ -29,25 +29,25 @@ inline constexpr std::string_view run_help =
     "  --px-help        print this, and exit\n"
     "Without --px-ranks and --px-hosts the ranks are those of the launcher (mpiexec, srun, torchrun), or one that is alone.\n";
 
-// What the command line said.
+// Content of the command line.
 struct RunArguments {
   // 0: nothing was said.
   int ranks = 0;
   // Of hosts; null: nothing was said.
   char const* hosts = nullptr;
-  // Whether they are started by mpiexec, and by which; null: as it is found.
+  // Start of ranks on hosts by mpiexec, and its name; null: as it is found.
   bool by_mpi = false;
   char const* mpiexec = nullptr;
-  // Whether ranks on hosts are heard, beside rank 0.
+  // Passes on the output of ranks on hosts, beside rank 0's.
   bool all_speak = true;
   bool guard = true;
   bool help = false;
-  // What is wrong with the command line, in a sentence; else empty.
+  // The mistake in the command line, in a sentence; else empty.
   std::string mistake;
 };
 
-// Reads the options of `run`, and takes them out of the arguments, also where one is wrong. The first of several mistakes is kept.
-// What comes after `--`, and `--` itself, stay as they are.
+// Reads the options of `run`, and takes them out of the arguments, wrong ones as well. The first of several mistakes is kept.
+// `--` and all arguments after it stay.
 RunArguments take_run_arguments(int& argc, char** argv);
 
 }  // namespace parallax::detail

@@ -27,7 +27,7 @@ PARALLAX_INLINE void pass_on_lines(std::string const& prefix, bool heard) {
     return;
   }
   if (::fork() != 0) ::_exit(0);
-  ::setpgid(0, 0);  // who ends the rank by its group lets its last words pass
+  ::setpgid(0, 0);  // ending the rank by its group lets its last words pass
   for (int const number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU}) ::signal(number, SIG_IGN);
   std::array<PrefixedLines, 2> lines{PrefixedLines{STDOUT_FILENO}, PrefixedLines{STDERR_FILENO}};
   std::array<::pollfd, 2> polled{};

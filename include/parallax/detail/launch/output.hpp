@@ -1,4 +1,4 @@
-// What ranks that are processes write, on its way to who started them: pipes, and lines with the rank before each. Only launchers
+// The output of ranks as processes, on its way to their launcher: pipes, and lines with the rank before each. Only launchers
 // include it (detail/launch/launcher.hpp, detail/launch/mpiexec.hpp).
 #pragma once
 
@@ -21,23 +21,23 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Makes a pipe, of which no program that is started inherits an end: `from` reads what is written into `to`. Throws Error (transport).
+// Makes a pipe from `to` to `from`. No started program inherits an end. Throws Error (transport).
 void join_pipe(OwnedDescriptor& from, OwnedDescriptor& to);
 
-// Writes all, waiting. Nothing is said of who does not read any more.
+// Writes all, waiting. Says nothing of a missing reader.
 inline void write_all(int to, std::string_view bytes) { static_cast<void>(write_all(to, bytes.data(), bytes.size())); }
 
 // Makes a descriptor another name of an open file.
 void redirect(int descriptor, OwnedDescriptor const& to);
 
-// What a rank writes into one file, line by line. Of a line that was begun anew by a carriage return, as bars of progress do, the last
+// A rank's output into one file, line by line. Of a line begun anew by a carriage return, like a bar of progress, the last
 // state is shown. A line of more than 64 KiB is parted.
 class PrefixedLines {
  public:
-  // `to`: the file that lines go to.
+  // `to`: the file for the lines.
   explicit PrefixedLines(int to) : to_{to} {}
 
-  // Before anything is added. `heard`: whether lines are shown at all.
+  // Sets the prefix, before anything is added. Without `heard` no line is shown.
   void begin(std::string prefix, bool heard) { prefix_ = std::move(prefix), heard_ = heard; }
   void add(std::string_view bytes) {
     if (!heard_) return;
@@ -54,7 +54,7 @@ class PrefixedLines {
       bytes.remove_prefix(1);
     }
   }
-  // Shows a line that has no end yet.
+  // Shows an unfinished line.
   void end() {
     if (!line_.empty()) show();
   }
@@ -62,7 +62,7 @@ class PrefixedLines {
  private:
   static constexpr std::size_t most = std::size_t{1} << 16;
 
-  // In one call, so that lines of several ranks do not mix.
+  // Writes in one call, so lines of several ranks do not mix.
   void show() {
     line_.insert(0, prefix_), line_ += '\n';
     write_all(to_, line_);
@@ -74,9 +74,9 @@ class PrefixedLines {
   std::string prefix_, line_;
 };
 
-// From now on what this process writes to standard output and error goes through another process, which puts `prefix` before each line, or
-// drops it where it is not `heard`. That one is nobody's child, so that no wait finds it, and lasts as long as anybody can write to it.
-// Throws Error (transport) where no process can be made.
+// Sends the output and errors of this process from now on through another process. It puts `prefix` before each line, or drops
+// the line unless `heard`. Being nobody's child, it is found by no wait, and lasts as long as anybody can write to its input.
+// Throws Error (transport) if no process can be made.
 void pass_on_lines(std::string const& prefix, bool heard);
 
 }  // namespace parallax::detail

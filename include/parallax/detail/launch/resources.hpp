@@ -1,5 +1,5 @@
-// The file that says on which hosts a job runs, and on which of their devices: `--px-hosts FILE`. A launcher parses it; a trainer that
-// starts its ranks by itself may call `read_resources`.
+// The file of a job's hosts and of their devices: `--px-hosts FILE`. A launcher parses it; a trainer that starts its ranks by
+// itself may call `read_resources`.
 //
 //   # a comment, up to the end of the line
 //   mode = hybrid          at most once: hybrid, all_reduce, parameter_server or async
@@ -26,30 +26,30 @@
 
 namespace parallax::inline v0_2 {
 
-// A line of the file: a host, and the ranks on it.
+// A line of the file: a host with its ranks.
 struct HostResources {
   // As ssh takes it, without brackets.
   std::string name;
-  // Empty: the one who starts the job.
+  // Empty: the user who starts the job.
   std::string user;
-  // Of ssh; 0: as ssh has it.
+  // Of ssh; 0: ssh's own default.
   int port = 0;
   // Of each rank; empty: none has one.
   std::vector<int> devices;
-  // How many run there; as many as there are devices, where these are named.
+  // Number of ranks on the host; as many as devices, if these are named.
   int ranks = 1;
   // In the file, from 1.
   int line = 0;
 
-  // Whether it is this host, to which no ssh is needed: localhost, 127.0.0.1 or ::1.
+  // Returns true for this host, without need of ssh: localhost, 127.0.0.1 or ::1.
   bool here() const { return user.empty() && port == 0 && (name == "localhost" || name == "127.0.0.1" || name == "::1"); }
 };
 
-// What such a file says.
+// Content of such a file.
 struct Resources {
-  // At least one, in the order of the lines; ranks are numbered along it.
+  // At least one, in the order of the lines, and of the ranks.
   std::vector<HostResources> hosts;
-  // hybrid, all_reduce or parameter_server; empty where the file says none.
+  // hybrid, all_reduce or parameter_server; empty if the file says none.
   std::string mode;
 
   // Of all hosts.
@@ -60,19 +60,19 @@ struct Resources {
   }
 };
 
-// The most slots that a host may have.
+// Most slots of a host.
 inline constexpr int most_ranks_of_host = 4096;
 // The most ranks of all hosts together.
 inline constexpr int most_ranks_of_job = 65536;
 // The largest number of a device.
 inline constexpr int most_device = 4095;
-// The most bytes that a file may have.
+// Most bytes of a file.
 inline constexpr std::size_t most_resource_bytes = std::size_t{1} << 20;
 
-// Local. What the text of such a file says. `file`: its name, for errors. Throws Error (invalid_argument) whose sentence names file, line
-// and column, the latter counted in bytes from 1.
+// Local. Parses the text of such a file. `file`: its name, for errors. Throws Error (invalid_argument) with file, line and
+// column, the latter counted in bytes from 1.
 Resources parse_resources(std::string_view text, std::string_view file);
-// Local. The same of a file that is read, of at most a MiB. Throws Error (file) where it cannot be read.
+// Local. Reads and parses such a file, of at most a MiB. Throws Error (file) if it cannot be read.
 Resources read_resources(std::string const& path);
 
 namespace detail {
@@ -82,7 +82,7 @@ class ResourceLine {
  public:
   ResourceLine(std::string_view text, std::string_view file, int number) : text_{text}, file_{file}, number_{number} {}
 
-  // Passes spaces by. Whether the line is at its end, or at a comment.
+  // Passes spaces by. Returns true at the end of the line, or at a comment.
   bool ends() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t')) ++at_;
     return at_ == text_.size() || text_[at_] == '#';
@@ -102,7 +102,7 @@ class ResourceLine {
   }
   std::size_t at() const { return at_; }
 
-  // A number in decimal digits from `least` to `most`, which `what` is.
+  // Reads a number in decimal digits from `least` to `most`. `what`: its meaning, for errors.
   int number(char const* what, int least, int most) {
     std::size_t const begin = at_;
     std::string_view const digits = word([](char c) { return c >= '0' && c <= '9'; });
@@ -121,7 +121,7 @@ class ResourceLine {
   [[noreturn]] void refuse(std::size_t at, std::initializer_list<TextFragment> sentence) const {
     throw Error{Errc::invalid_argument, -1, "launch", "", joined({file_, ":", number_, ":", at + 1, ": ", joined(sentence)})};
   }
-  // What stands from there on up to a space, in quotation marks; what is no visible character is shown as a question mark.
+  // Returns the text from `at` up to a space, in quotation marks, with a question mark for each invisible character.
   std::string shown_rest(std::size_t at) const {
     std::string shown = "'";
     for (; at < text_.size() && text_[at] != ' ' && shown.size() < 40; ++at)
@@ -135,16 +135,16 @@ class ResourceLine {
   std::size_t at_ = 0;
 };
 
-// Whether a name of a host or user may have this character: nothing that a shell or ssh takes for anything else.
+// Returns true if a name of a host or user may have this character: it means nothing else to a shell or to ssh.
 bool is_name_character(char c);
 
-// The host that a line begins with.
+// Reads the host at the beginning of a line.
 HostResources host_of(ResourceLine& line);
 
 // The devices behind "host:", a rank for each.
 void take_devices(ResourceLine& line, HostResources& host);
 
-// What stands behind a host: slots=N and port=N, each at most once.
+// Reads the settings behind a host: slots=N and port=N, each at most once.
 void take_settings(ResourceLine& line, HostResources& host);
 
 // The mode behind "mode =".

@@ -54,7 +54,7 @@ inline int run_here(int threads, RunBody body, RunOptions const& options, Start 
   }
 }
 
-// Runs processes on hosts, each of this program with the same arguments, but for those of `run`.
+// Runs processes on hosts, each of this program with the same arguments, except those of `run`.
 inline int run_on_hosts(int argc, char** argv, RunArguments const& said, Start const& start) {
   try {
     if (Entrance const* const entrance = entrance_of(start.variable))
