@@ -12,7 +12,7 @@
 
 namespace parallax::inline v0_2::detail {
 
-// As many ranks one process may have as threads: their boxes take 2 KiB for each pair.
+// Most ranks of one process as threads: their boxes take 8 KiB for each pair.
 inline constexpr int most_thread_ranks = 1024;
 // Exit code of a program with a wrong command line.
 inline constexpr int usage_code = 2;

@@ -123,7 +123,7 @@ PARALLAX_INLINE void ThreadCommunicator::check_box(int channel, ChannelState con
   auto const seen = [&](std::uint64_t number) {
     return group_->box(channel, source, rank_, number).stamp.load(std::memory_order_acquire);
   };
-  // The other box first: whoever is further on has posted this operation's block before, if there is one.
+  // The other box first: a rank further on has posted this operation's block before, if there is one.
   std::uint64_t const other = seen(state.number + 1), own = seen(state.number);
   if (left_behind(own, state) || left_behind(other, state))
     throw disagreement(source, "has sent bytes before that were not expected by");

@@ -1,5 +1,5 @@
-// How ranks of a host that sleep are told of what changes in the memory that they share. Endpoints whose ranks sleep in the
-// system own one, and ring by a message.
+// Bells: news of changed shared memory for sleeping ranks of a host. Endpoints whose ranks sleep in the system own one, and
+// ring by a message.
 #pragma once
 
 #include <atomic>
@@ -8,26 +8,26 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Of each rank the memory has a word: whether it sleeps, and how often something was announced to it. A rank looks, moves on
-// what there is, and then lies down: if something was announced since it looked, it may not sleep. So no news is lost between
-// the last look and the sleep.
+// The memory has a word for each rank: asleep or not, and the number of announcements to it. A rank looks, moves on what there
+// is, and then lies down: if something was announced since its look, it may not sleep. So no news is lost between the last look
+// and the sleep.
 class Bells {
  public:
   // Local. `memory`: the same on all ranks of the host, zeros at first, of `memory_bytes` or more. `self`: this rank's place.
   Bells(std::byte* memory, std::size_t self) : words_{reinterpret_cast<Word*>(memory)}, self_{self} {}
-  // What so many ranks need.
+  // Returns the bytes for so many ranks.
   static constexpr std::size_t memory_bytes(std::size_t ranks) { return ranks * sizeof(Word); }
 
-  // After something has changed for the rank at that place: whether it sleeps, and is this one's to wake.
+  // Announces a change to the rank at that place. Returns true if it sleeps and is this rank's to wake.
   bool announce(std::size_t place) {
     std::atomic<std::uint64_t>& word = words_[place].value;
     return (word.fetch_add(once) & asleep) != 0 && (word.fetch_and(~asleep) & asleep) != 0;
   }
-  // Before this rank moves on what has changed.
+  // Begins a turn: the rank then moves on all changes up to here.
   void look() { seen_ = words_[self_].value.load() & ~asleep; }
-  // Afterwards: from here on whoever announces something rings. False where something was announced since `look`.
+  // Ends a turn: from here on an announcement rings. Returns false if something was announced since `look`.
   bool lie_down() { return (words_[self_].value.fetch_or(asleep) & ~asleep) == seen_; }
-  // Nobody needs to ring any more.
+  // Ends the sleep: nobody needs to ring any more.
   void get_up() { words_[self_].value.fetch_and(~asleep); }
 
  private:

@@ -1,5 +1,5 @@
-// What ranks of a host lend each other: which loans are open, and who holds one, noted in memory that they share. Endpoints of
-// ranks that outlive a failure of their communicator own one; where the whole job ends by it, nothing needs to be held.
+// Loans between ranks of a host: the open ones and their holders, noted in shared memory. Endpoints of ranks that outlive a
+// failure of their communicator own one; if the whole job ends by it, nothing needs to be held.
 #pragma once
 
 #include <atomic>
@@ -10,8 +10,8 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Who holds a loan says so before it looks whether that is open, and who closes one does so before it looks who holds it: so
-// one of the two sees the other. Holders are told apart, for one may be gone.
+// A holder says so before looking for an open loan, and an owner closes its loan before looking for holders: so one of the two
+// sees the other. Holders are told apart, for one may be gone.
 class Loans {
  public:
   // Local. `memory`: the same on all ranks of the host, zeros at first, of `memory_bytes` or more. `self`: this rank's place.
@@ -20,7 +20,7 @@ class Loans {
         holds_{reinterpret_cast<std::atomic<std::uint32_t>*>(memory + channels * ranks * sizeof(Open))},
         ranks_{ranks},
         self_{self} {}
-  // What so many ranks need.
+  // Returns the bytes for so many ranks.
   static constexpr std::size_t memory_bytes(std::size_t ranks) {
     return (channels * ranks * (sizeof(Open) + ranks * sizeof(std::uint32_t)) + 63) / 64 * 64;
   }
@@ -30,30 +30,30 @@ class Loans {
     word(channel, self_).store(++made_);
     return made_;
   }
-  // No peer begins to hold it any more.
+  // Closes the loan: no peer begins to hold it any more.
   void close(int channel) { word(channel, self_).store(0); }
-  // Whether the rank at that place holds a loan of this one's.
+  // Returns true if the rank at that place holds a loan of this one's.
   bool held(int channel, std::size_t holder) const { return hold_of(channel, self_, holder).load() != 0; }
 
-  // Holds a loan of the rank at that place, if it is still open.
+  // Holds a loan of the rank at that place, if still open. Returns true if it is held.
   bool hold(int channel, std::size_t owner, std::uint64_t number) {
     hold_of(channel, owner, self_).store(1);
     if (word(channel, owner).load() == number) return true;
     release(channel, owner);
     return false;
   }
-  // Ends a `hold` that was true.
+  // Ends a successful `hold`.
   void release(int channel, std::size_t owner) { hold_of(channel, owner, self_).store(0); }
 
  private:
-  // Of a channel and a rank: the number of the loan that is open, or 0.
+  // The number of a rank's open loan on a channel, or 0.
   struct alignas(64) Open {
     std::atomic<std::uint64_t> number;
   };
   std::atomic<std::uint64_t>& word(int channel, std::size_t owner) const {
     return open_[static_cast<std::size_t>(channel) * ranks_ + owner].number;
   }
-  // Whether a rank holds what another one lends on a channel.
+  // Returns the flag of a holder of an owner's loan on a channel.
   std::atomic<std::uint32_t>& hold_of(int channel, std::size_t owner, std::size_t holder) const {
     return holds_[(static_cast<std::size_t>(channel) * ranks_ + owner) * ranks_ + holder];
   }

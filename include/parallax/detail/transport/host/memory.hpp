@@ -1,5 +1,5 @@
-// Memory that the ranks of a host map together, and how they come to it. Backends whose ranks are processes include it: each
-// brings a meeting of its own.
+// Memory mapped by all ranks of a host together, and the way to it. Backends whose ranks are processes include it: each brings
+// a meeting of its own.
 #pragma once
 
 #include <cstddef>
@@ -12,25 +12,25 @@
 
 namespace parallax::inline v0_2::detail {
 
-// What the ranks of a host can do together before they share memory. Both are collective over them, and may throw.
+// Communication of a host's ranks before they share memory. Both functions are collective over them, and may throw.
 class HostMeeting {
  public:
-  // What each rank has to show, by place on the host; `mine` is this one's.
+  // Returns the places shown by all ranks, by place on the host. `mine`: this rank's.
   virtual List<Place> gather(Place const& mine) = 0;
-  // Whether all say yes: the same answer on every rank.
+  // Returns true if all say yes, on every rank alike.
   virtual bool all(bool mine) = 0;
 
  protected:
   ~HostMeeting() = default;
 };
 
-// What this process has mapped of such memory, once for all of its ranks where these are threads: so that whoever watches
-// memory by its address, as sanitizers do, sees them meet. Under any thread.
+// Such memory as mapped by this process, once for all of its ranks if they are threads: so tools that watch memory by its
+// address, like sanitizers, see them meet. Under any thread.
 class HostMappings {
  public:
-  // One more rank has what is at that place; none where it cannot be found.
+  // Returns the memory at that place, for one more rank; none if it cannot be found.
   NamelessFile find(Place const& place);
-  // A rank does without it; after the last one it is unmapped.
+  // Counts a rank less; after the last one the memory is unmapped.
   void drop(NamelessFile const& file) noexcept;
 
  private:
@@ -44,29 +44,29 @@ class HostMappings {
 
 inline HostMappings host_mappings;
 
-// Holds its mapping. It is a file without a name, of the host's first rank: nothing of it is left behind, however the job ends.
-// What is in it stays until the last rank has gone.
+// Memory of a host; holds its mapping. It is a file without a name, of the host's first rank: nothing of it is left behind,
+// however the job ends. Its content stays until the last rank has gone.
 class HostMemory {
  public:
   HostMemory() = default;
-  // Collective over the ranks of the host, of which this one has place `self`. Zeros. `data` is null on all of them where one
-  // could not find what another one shows: then none reaches memory of others.
+  // Collective over the ranks of the host; this one has place `self`. Zeros. `data` is null on all of them if one could not
+  // find a place shown by another: then none reaches memory of others.
   PARALLAX_COLD HostMemory(HostMeeting& host, std::size_t self, std::size_t bytes);
   HostMemory(HostMemory const&) = delete;
   HostMemory& operator=(HostMemory const&) = delete;
   ~HostMemory();
 
-  // At another address in every process; null where there is none.
+  // Returns the memory, at another address in every process; null if there is none.
   std::byte* data() const { return mapping_.memory; }
 
  private:
-  // Takes back what this rank shows, and does without the memory.
+  // Takes back the place shown by this rank, and does without the memory.
   void hide() noexcept;
   void leave() noexcept;
 
   NamelessFile mapping_;
   NamelessFile
-      shown_;  // until all have found it: of the first rank the memory itself, of another one what it can be reached by
+      shown_;  // until all have found it: of the first rank the memory itself, of another one a word for it to be reached by
 };
 
 }  // namespace parallax::detail

@@ -1,6 +1,6 @@
-// Ranks of one host: blocks go through memory that they share, copied in by the sender and out by the receiver. Endpoints whose
-// ranks are processes (detail/transport/mpi/endpoint.hpp, detail/transport/socket/endpoint.hpp) make one where their host has
-// several ranks.
+// Neighbours: ranks of one host. Blocks go through shared memory, copied in by the sender and out by the receiver. Endpoints
+// whose ranks are processes (detail/transport/mpi/endpoint.hpp, detail/transport/socket/endpoint.hpp) make one if their host
+// has several ranks.
 #pragma once
 
 #include <atomic>
@@ -18,28 +18,28 @@
 
 namespace parallax::inline v0_2::detail {
 
-// The exchanges between this rank and those of its host. Every (channel, sender, receiver) has a box, in which the sender
+// Exchanges between this rank and the others of its host. Every (channel, sender, receiver) has a box; in it the sender
 // announces a block by its operation's number. A small block lies in the box itself. A larger one is streamed through the ring
-// of (sender, receiver) once the receiver wants it, so that what is in a ring is always being read; a ring carries one block at
+// of (sender, receiver) once the receiver wants it, so the content of a ring is always being read; a ring carries one block at
 // a time.
 class Neighbours {
  public:
   // Local. `memory`: the same on all ranks of the host, zeros at first, of `memory_bytes` or more; it must outlive this object.
-  // `ranks[i]`: the rank, in the communicator that is served, of the host's i-th.
+  // `ranks[i]`: the rank, in the communicator, of the host's i-th.
   Neighbours(std::byte* memory, List<int> ranks, int rank, int size);
-  // What so many ranks need.
+  // Returns the bytes for so many ranks.
   static std::size_t memory_bytes(std::size_t ranks);
 
-  // Whether blocks to and from this rank go through shared memory.
+  // Returns true if blocks to and from this rank go through shared memory.
   bool has(int rank) const { return place_[static_cast<std::size_t>(rank)] >= 0; }
 
   // Local. Posts a block of this rank's operation `number` on the channel.
   void send(int channel, std::uint64_t number, int rank, std::byte const* data, std::size_t bytes);
-  // The memory must stay until the channel is complete or withdrawn.
+  // Local. Posts the receipt of a block. The memory must stay until the channel is complete or withdrawn.
   void receive(int channel, std::uint64_t number, int rank, std::byte* data, std::size_t bytes);
 
-  // Local. Moves on all that is posted. Calls `disagree(rank, bytes sent in words, bytes expected)`, which throws, about a
-  // block that is not as expected.
+  // Local. Moves on all posted blocks. Calls `disagree(rank, bytes sent in words, bytes expected)`, which throws, about an
+  // unexpected block.
   template <class Disagree>
   void progress(Disagree&& disagree) {
     for (std::size_t i = 0; i < receives_.size();) {
@@ -48,9 +48,9 @@ class Neighbours {
     }
     progress_sends();
   }
-  // Moves on what this rank sends, and nothing that it receives.
+  // Moves on blocks of this rank, and none to it.
   void progress_sends();
-  // Calls `told(place, rank)` of each rank for which something has changed since the last call; true if there was one.
+  // Calls `told(place, rank)` for each rank with changes since the last call; true if there was one.
   template <class Told>
   bool tell(Told&& told) {
     if (!any_changed_) return false;
@@ -59,42 +59,42 @@ class Neighbours {
       if (std::exchange(changed_[i], 0)) told(i, ranks_[i]);
     return true;
   }
-  // A rank that has not delivered or not taken a block of the channel, or -1.
+  // Returns a rank that has not delivered or not taken a block of the channel, or -1.
   int waiting_for(int channel) const;
-  // A rank that has not taken a block of the channel, or -1.
+  // Returns a rank that has not taken a block of the channel, or -1.
   int untaken(int channel) const { return rank_of(sends_, channel); }
-  // Whether nothing of the channel is on its way to or from this rank.
+  // Returns true if nothing of the channel is on its way to or from this rank.
   bool complete(int channel) const { return waiting_for(channel) < 0; }
-  // Whether a block of the channel is on its way to or from that rank.
+  // Returns true if a block of the channel is on its way to or from that rank.
   bool needs(int channel, int rank) const;
-  // Local. Nothing of the channel is received any more.
+  // Local. Ends all receipts of the channel.
   void withdraw(int channel);
-  // Local. Nothing of it is sent any more either, nor read where it lies. Where a block is half way through a ring, the ring
-  // carries nothing any more, and whoever waits for it does so in vain.
+  // Local. Ends all receipts and sends of the channel; their memory is not read any more. A block half way through a ring makes
+  // the ring unusable: a later wait for the ring is in vain.
   void give_up(int channel);
 
-  // A block that nobody expected: its sender, or -1 where there is none, and its channel.
+  // An unexpected block: its sender, or -1 if there is none, and its channel.
   struct Stray {
     int rank = -1, channel = 0;
   };
-  // A block that came and that no operation expected.
+  // Returns a block that came and that no operation expected.
   Stray stray() const;
-  // The same of those that a later operation has come upon.
+  // Returns a block likewise, if a later operation has come upon it.
   Stray passed_over() const { return stray_; }
 
  private:
-  // The largest block that lies in its box: so that what the sender writes of a box fills four lines of the cache.
+  // Largest block in a box. The sender's part of a box then fills four lines of the cache.
   static constexpr std::size_t small = 240;  // bytes
 
   // Of one channel, sender and receiver, in shared memory; zeros at first. Operations count from 1, as on the channel.
   struct Box {
-    // By the sender: the operation whose block this is, and, once it is in the ring, where there it begins.
+    // By the sender: the operation of this block, and, once it is in the ring, its beginning there.
     alignas(64) std::atomic<std::uint64_t> posted;
     std::uint64_t bytes;
     std::byte content[small];
-    alignas(64) std::atomic<std::uint64_t> streamed;  // the operation whose block is or was in the ring
+    alignas(64) std::atomic<std::uint64_t> streamed;  // the operation of the block in the ring, or once there
     std::uint64_t begin;
-    // By the receiver: the operation whose block it wants, and the last that it has.
+    // By the receiver: the operation whose block is wanted, and the last one taken.
     alignas(64) std::atomic<std::uint64_t> wanted;
     std::atomic<std::uint64_t> taken;
   };
@@ -107,7 +107,7 @@ class Neighbours {
 
   // Of a block: not begun, in the ring or in part, given up there, or over.
   enum class Stage : unsigned char { waiting, streaming, stuck, done };
-  // A block that this rank sends, in the order of posting. `posted`: its box says so.
+  // A block of this rank's, in the order of posting. `posted`: its box says so.
   struct Outgoing {
     int channel, rank;
     std::uint64_t number;
@@ -116,7 +116,7 @@ class Neighbours {
     Stage stage = Stage::waiting;
     bool posted = false;
   };
-  // A block that this rank expects.
+  // A block expected by this rank.
   struct Incoming {
     int channel, rank;
     std::uint64_t number;
@@ -125,22 +125,22 @@ class Neighbours {
     Stage stage = Stage::waiting;
   };
 
-  // Small enough to stay in the caches, and in what a container gives to shared memory by default, 64 MB.
+  // Returns the bytes of a ring: small enough for the caches, and for a container's default of shared memory, 64 MB.
   static std::size_t ring_size(std::size_t ranks);
 
-  // Places are those in `ranks_`.
+  // Returns the box of a channel and of two places in `ranks_`.
   Box& box_of(int channel, std::size_t from, std::size_t to) const;
-  // Behind all boxes.
+  // Returns a ring. All lie behind the boxes.
   Ring& ring_of(std::size_t from, std::size_t to) const;
-  // Behind all rings.
+  // Returns the memory of a ring. All lie behind the rings.
   std::byte* memory_of(std::size_t from, std::size_t to) const;
-  // The place of a rank of this host.
+  // Returns the place of a rank of this host.
   std::size_t at(int rank) const { return static_cast<std::size_t>(place_[static_cast<std::size_t>(rank)]); }
 
-  // Something in memory is not as that rank has seen it.
+  // Notes a change of memory, unknown to that rank.
   void change(std::size_t place) { changed_[place] = any_changed_ = true; }
 
-  // The rank of the first block of a channel that is not done, or -1.
+  // Returns the rank of the first unfinished block of a channel, or -1.
   template <class Blocks>
   static int rank_of(Blocks const& blocks, int channel) {
     for (auto const& block : blocks)
@@ -151,10 +151,10 @@ class Neighbours {
   template <class Blocks>
   static void drop_if_done(Blocks& blocks, std::size_t& i) {
     if (blocks[i].stage != Stage::done) return void(++i);
-    blocks.drop(i);  // in order: a ring serves who came first
+    blocks.drop(i);  // in order: a ring serves the first to come
   }
 
-  // Copies the next run of a block that has come to `position` of a ring: not beyond `limit`, nor beyond the ring's end.
+  // Copies the next run of a block at `position` of a ring: not beyond `limit`, nor beyond the ring's end.
   template <class Copy>
   std::size_t move(std::uint64_t position, std::uint64_t limit, std::size_t left, Copy&& copy) const {
     std::size_t const offset = static_cast<std::size_t>(position % ring_bytes_);
@@ -162,15 +162,16 @@ class Neighbours {
     if (run > 0) copy(offset, run);
     return run;
   }
-  // At most so much is copied before the other side hears of it.
+  // Returns the most bytes for one copy before the other side hears of them.
   std::size_t run_bytes() const { return ring_bytes_ / 4; }  // the other side need not wait for a whole ring
 
   // Takes a block as far as the receiver and the ring allow: into its box, or run by run through the ring.
   void advance(Outgoing& block);
-  // Whether another block is on its way through the ring to this rank.
+  // Returns true if another block is on its way through the ring to this rank.
   bool busy(int rank) const;
 
-  // The same at the receiver. A small block of an operation that is over is taken as a stray one, so that its sender can go on.
+  // Takes a block in as far as it has come. A small block of a finished operation is taken as a stray one, so its sender can go
+  // on.
   template <class Disagree>
   void advance(Incoming& block, Disagree&& disagree) {
     std::size_t const source = at(block.rank);
@@ -179,7 +180,7 @@ class Neighbours {
       std::uint64_t const posted = box.posted.load(std::memory_order_acquire);
       if (posted <= box.taken.load(std::memory_order_relaxed)) return;
       if (posted > block.number) disagree(block.rank, "nothing", block.bytes);
-      if (posted < block.number) {  // of an operation that is over here, and expected nothing
+      if (posted < block.number) {  // of an operation finished here, with nothing expected
         stray_ = {block.rank, block.channel};
         if (box.bytes > small) return;
         box.taken.store(posted, std::memory_order_release);

@@ -1,4 +1,4 @@
-// MPI's own all-reduce with nothing around it: made by `MpiCommunicator::bare`, for steps that are checked once.
+// MPI's own all-reduce alone: made by `MpiCommunicator::bare`, for steps that are checked once.
 #pragma once
 
 #include <mpi.h>
@@ -10,14 +10,14 @@
 
 namespace parallax::inline v0_2 {
 
-// MPI's own all-reduce and nothing else: no channels, no deadline, no chunks. What fails, MPI ends the job for. Owns a
+// MPI's own all-reduce and nothing else: no channels, no deadline, no chunks. After a failure MPI ends the job. Owns a
 // duplicate of the communicator; move-only.
 class MpiBareSums {
  public:
   // Of a sum in flight: the caller's, and null again once `test` was true.
   using Request = MPI_Request;
 
-  // Collective over `comm`, which it duplicates. Error transport.
+  // Collective over `comm`. Duplicates it. Error transport.
   explicit MpiBareSums(MPI_Comm comm);
   // Takes the duplicate over; `other` is only to be destroyed. Not while a sum is in flight.
   MpiBareSums(MpiBareSums&& other) noexcept : comm_{std::exchange(other.comm_, MPI_COMM_NULL)} {}
@@ -29,11 +29,11 @@ class MpiBareSums {
   void iallreduce(float const* send, float* receive, std::size_t count, Request& request) {
     MPI_Iallreduce(send, receive, static_cast<int>(count), MPI_FLOAT, MPI_SUM, comm_, &request);
   }
-  // The same of doubles.
+  // Sums doubles likewise.
   void iallreduce(double const* send, double* receive, std::size_t count, Request& request) {
     MPI_Iallreduce(send, receive, static_cast<int>(count), MPI_DOUBLE, MPI_SUM, comm_, &request);
   }
-  // Local. Whether it is complete.
+  // Local. Returns true if the sum is complete.
   static bool test(Request& request);
 
  private:

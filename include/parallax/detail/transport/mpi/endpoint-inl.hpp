@@ -59,7 +59,7 @@ PARALLAX_INLINE void MpiEndpoint::duplicate(MPI_Comm parent) {
   mpi_check(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }
 
-// Tells every rank who shares a host with whom, and finds options on which the ranks disagree.
+// Tells every rank the ranks of each host, and finds options on which the ranks disagree.
 PARALLAX_INLINE void MpiEndpoint::agree() {
   struct Host {
     MPI_Comm comm = MPI_COMM_NULL;
@@ -107,7 +107,7 @@ PARALLAX_INLINE void MpiEndpoint::agree() {
   meet_neighbours(host.comm, std::move(here));
 }
 
-// Which ranks share memory: all of a host, or none, and known everywhere.
+// Finds the ranks with shared memory: all of a host, or none, and known everywhere.
 PARALLAX_INLINE void MpiEndpoint::meet_neighbours(MPI_Comm host, List<int> here) {
   int group = -1;
   if (options.shared_memory && here.size() > 1) {
@@ -133,7 +133,7 @@ PARALLAX_INLINE void MpiEndpoint::release() noexcept {
   int stray = 0;
   MPI_Status status;
   MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &stray, &status);
-  if (!stray) MPI_Comm_free(&comm);  // MPICH 5 ends the job over a message that nobody received
+  if (!stray) MPI_Comm_free(&comm);  // MPICH 5 ends the job over an unreceived message
   auto const report = [&](int source, int channel) {
     std::fprintf(stderr, "parallax: rank %d was sent a block by rank %d on channel %d that it did not expect\n", rank, source,
                  channel);

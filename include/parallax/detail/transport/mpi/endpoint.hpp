@@ -1,5 +1,5 @@
-// What a rank of an MPI job owns to communicate: a duplicate of the user's communicator, and who is near. MpiCommunicator owns
-// one, and passes every operation on to it.
+// An MPI rank's means of communication: a duplicate of the user's communicator, and the ranks near. MpiCommunicator owns one,
+// and passes every operation on to it.
 #pragma once
 
 #include <mpi.h>
@@ -31,13 +31,13 @@
 
 namespace parallax::inline v0_2 {
 
-// What an MpiCommunicator is made with. All but the deadline must be the same on all ranks.
+// Options of an MpiCommunicator. All but the deadline must be the same on all ranks.
 struct MpiOptions {
-  // How long a wait may last before it is an Error (timeout), and how long a rank may be late for the construction.
+  // Longest wait, before an Error (timeout), and longest delay of a rank at the construction.
   std::chrono::nanoseconds deadline = std::chrono::seconds{60};
   SumOrder order = SumOrder::fixed;  // vendor: MPI's own all-reduce, on one more communicator per channel
-  std::size_t largest_message = std::size_t{1} << 30;  // bytes; what is larger travels in chunks. At most INT_MAX
-  bool shared_memory = true;  // within a host; where it cannot be had, messages
+  std::size_t largest_message = std::size_t{1} << 30;  // bytes; larger ones travel in chunks. At most INT_MAX
+  bool shared_memory = true;  // within a host; if there is none, messages
   MailboxBounds mailbox = {};  // `largest` at most INT_MAX
 };
 
@@ -64,9 +64,9 @@ class MpiHostMeeting final : public HostMeeting {
   MPI_Comm host_;
 };
 
-// Its address stays, so that a communicator may move while requests are in flight.
+// Endpoint of a rank. Its address stays, so a communicator may move while requests are in flight.
 struct MpiEndpoint {
-  // Collective over `parent`. What it throws, and when it ends the job, is as MpiCommunicator has it.
+  // Collective over `parent`. Throws, and ends the job, like MpiCommunicator.
   MpiEndpoint(MPI_Comm parent, MpiOptions const& given);
   MpiEndpoint(MpiEndpoint const&) = delete;
   MpiEndpoint& operator=(MpiEndpoint const&) = delete;
@@ -77,14 +77,14 @@ struct MpiEndpoint {
   // Between `open` and the first poll: a block goes through memory to a rank of this host, and as messages to any other.
   void send(int channel, int peer, std::byte const* from, std::size_t bytes);
   void receive(int channel, int peer, std::byte* to, std::size_t bytes);
-  // Moves on everything; true once the channel's operation is complete, which frees the channel.
+  // Moves on everything; true once the channel's operation is complete. Completion frees the channel.
   bool progress(int channel);
-  // A rank of this host that is missing, else one of another, or -1.
+  // Returns a missing rank of this host, else one of another, or -1.
   int waiting_for(int channel) const;
   // Waits at most a second for peers that still use the operation's memory; then it ends the job.
   void withdraw(int channel) noexcept;
 
-  // Whether two ranks exchange through memory, and may lend to each other.
+  // Returns true if two ranks exchange through memory, and may lend to each other.
   bool meet(int one, int other) const;
 
   MpiOptions options;
@@ -92,18 +92,18 @@ struct MpiEndpoint {
   List<MPI_Comm> sums;                                     // one per channel, for the vendor's all-reduce
   // By rank, numbered from 0 in the order of their first rank.
   std::vector<int> hosts;
-  List<int> groups;  // by rank: the first rank of those with whom it shares memory, or -1
-  // By channel: what is lent of memory that peers cannot reach passes through it.
+  List<int> groups;  // by rank: the first rank of its group of shared memory, or -1
+  // By channel: a window for loans of memory out of peers' reach.
   std::array<SharedBuffer<std::byte>, channels> windows;
   // In `comm`; and how many exceptions were unwinding when it was made.
   int rank = 0, size = 1, exceptions = std::uncaught_exceptions();
   MpiMailbox mailbox;
   MpiJournals journals;
   MpiMessages messages;
-  // Null where no other rank of the host exchanges through memory.
+  // Null if no other rank of the host exchanges through memory.
   Owned<HostMemory> memory;
   Owned<Neighbours> neighbours;
-  // Whether the host has more ranks than hardware threads.
+  // True if the host has more ranks than hardware threads.
   bool oversubscribed = false;
 
  private:
@@ -111,18 +111,18 @@ struct MpiEndpoint {
     std::uint64_t number = 0;  // of the channel's operations
     bool busy = false;
   };
-  // By channel, which `open` has checked.
+  // Returns a channel's lane; `open` has checked the channel.
   ChannelState& state(int channel) { return states[static_cast<std::size_t>(channel)]; }
-  // Whether blocks to and from that rank go through memory.
+  // Returns true if blocks to and from that rank go through memory.
   bool near(int peer) const { return neighbours && neighbours->has(peer); }
 
   // Collective over `parent`.
   void duplicate(MPI_Comm parent);
-  // Collective over the duplicate. Error (mismatch) where options differ.
+  // Collective over the duplicate. Error (mismatch) if options differ.
   void agree();
   // Collective over the duplicate, and over the ranks of the host.
   void meet_neighbours(MPI_Comm host, List<int> here);
-  // Frees the duplicates, but for those on which something may still be under way, and reports blocks that nobody expected.
+  // Frees the duplicates, except those with messages perhaps still under way, and reports unexpected blocks.
   void release() noexcept;
 
   std::array<ChannelState, channels> states;

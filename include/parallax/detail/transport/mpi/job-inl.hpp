@@ -5,7 +5,7 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Does this in a thread that nobody waits for. False where none can be had.
+// Does this in a thread of its own, with nobody to wait for it. Returns false if there is none to be had.
 inline bool beside(void* (*work)(void*), void* given) {
   pthread_t thread;
   bool const made = pthread_create(&thread, nullptr, work, given) == 0;
@@ -101,7 +101,7 @@ PARALLAX_INLINE void end_mpi_job(int rank, Error const& error) {
 }
 
 PARALLAX_INLINE void MpiDebts::watch() {
-  debtors();  // are constructed first, so that they are destroyed last
+  debtors();  // constructed first, so destroyed last
   static bool const watched = std::atexit(at_exit) == 0;
   if (watched) mpi_process = {};
 }

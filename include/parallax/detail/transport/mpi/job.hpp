@@ -1,5 +1,5 @@
-// How an MPI job begins, how its errors read, and how it ends. Trainers that do not call `run_mpi` make an MpiEnvironment; the
-// rest is called by the communicator.
+// The beginning of an MPI job, the words of its errors, and its end. Trainers that do not call `run_mpi` make an
+// MpiEnvironment; the rest is called by the communicator.
 #pragma once
 
 #include <mpi.h>
@@ -30,29 +30,29 @@
 
 namespace parallax::inline v0_2 {
 
-// A job that this library ends, ends by MPI_Abort with this exit code, after one report on stderr. A process that leaves a
-// session without `finish` exits with it, too.
+// Exit code of a job ended by this library: by MPI_Abort, after one report on stderr. A process that leaves a session without
+// `finish` exits with it, too.
 inline constexpr int mpi_abort_code = abort_code;
 
-// Opt-in. Initialises MPI (MPI_THREAD_SERIALIZED, of which a ProgressThread makes use) unless somebody has, and finalises what
-// it initialised. When an exception leaves its scope, peers may wait for this rank for ever and MPI_Finalize for them: it
-// reports on stderr, and the job ends with `mpi_abort_code` within a second. Construct it first, so that it is destroyed last.
+// Opt-in. Initialises MPI (MPI_THREAD_SERIALIZED, for a ProgressThread) unless somebody has, and finalises its own
+// initialisation. If an exception leaves its scope, peers may wait for this rank for ever and MPI_Finalize for them: it reports
+// on stderr, and the job ends with `mpi_abort_code` within a second. Construct it first, so it is destroyed last.
 class MpiEnvironment {
  public:
-  // Without arguments for MPI. Error (transport) where MPI cannot be initialised.
+  // Without arguments for MPI. Error (transport) if MPI cannot be initialised.
   MpiEnvironment() { initialise(nullptr, nullptr); }
-  // With those of `main`, from which MPI may take its own.
+  // With the arguments of `main`. MPI may take its own out of them.
   MpiEnvironment(int& argc, char**& argv) { initialise(&argc, &argv); }
   MpiEnvironment(MpiEnvironment const&) = delete;
   MpiEnvironment& operator=(MpiEnvironment const&) = delete;
-  // Collective, as MPI_Finalize, where it initialised MPI and no exception is unwinding; else local.
+  // Collective, as MPI_Finalize, if it initialised MPI and no exception is unwinding; else local.
   ~MpiEnvironment();
 
  private:
   // Null pointers: no arguments.
   void initialise(int* argc, char*** argv);
 
-  // Whether MPI was initialised here; and how many exceptions were unwinding then.
+  // True if MPI was initialised here; and the number of exceptions then unwinding.
   bool owner_ = false;
   int exceptions_ = std::uncaught_exceptions();
 };
@@ -60,17 +60,17 @@ class MpiEnvironment {
 namespace detail {
 
 inline bool mpi_job_is_ending = false;  // MPI is not called any more, but to end the job
-inline bool mpi_body_is_run = false;    // by run_mpi, which quotes what leaves it
-inline std::string mpi_last_failure;    // what a communicator threw last, for the report of the one that ends the job
+inline bool mpi_body_is_run = false;    // by run_mpi, with a report of its errors
+inline std::string mpi_last_failure;    // a communicator's last error, for the report at the job's end
 
-// The process that MPI knows. Its forked children call MPI for nothing: their messages would be the rank's.
+// The process known to MPI. Its forked children call MPI for nothing: their messages would be the rank's.
 inline Birth mpi_process;
 
-// Returns whether MPI is initialised and not finalised, and this is the process that it knows.
+// Returns true if MPI is initialised and not finalised, and this is the process it knows.
 bool mpi_is_usable();
 
-// While it lives, MPI is initialised, and may end the process with words that are its own alone, as MPICH 5 does where Open MPI's
-// mpiexec started it. Then the guard's words come last, and the exit code is `mpi_abort_code`.
+// A guard of MPI's initialisation, during its lifetime. MPI may end the process there with words of its own, as MPICH 5 does if
+// started by Open MPI's mpiexec. Then the guard's words come last, and the exit code is `mpi_abort_code`.
 class MpiStart {
  public:
   MpiStart();
@@ -85,64 +85,63 @@ class MpiStart {
   static inline bool lasts_ = false;
 };
 
-// How this process ends its job: one thread does, the main one or that of a grace, and one report is said.
+// The end of this process's job: by one thread, the main one or a grace's, and with one report.
 class MpiEnd {
  public:
   // Says the report on stderr, the lines `before` it, and ends the job. Ranks often find the same failure together: they take
-  // turns, so that one reports: `culprit`, where it is known, and half a second later the others.
+  // turns, so one reports: `culprit`, if known, and half a second later the others.
   [[noreturn]] static void now(int rank, std::string_view report, int culprit = -1, std::string_view before = {});
 
-  // Does so after a second, in which the handler of the exception at hand can say what it is: this returns. The report is said
-  // `at_once`, or after that second, if the job lasts so long. If the system makes no thread for that second, run_mpi ends the
-  // job, for it handles all that leaves its body; elsewhere this function does.
+  // Does so after a second. This returns meanwhile, for the handler of the exception at hand to explain it. The report is said
+  // `at_once`, or after the second, if the job lasts so long. If the system makes no thread for the second, run_mpi ends the
+  // job, for it handles all errors of its body; elsewhere this function does.
   static void soon(int rank, std::string_view report, bool at_once);
 
-  // Another thread ends the job, or another rank does: here that is waited for, within reason. Says and does it itself where
-  // there is no such thread.
+  // Waits, within reason, for the end by another thread or rank. Says and does it itself if there is no such thread.
   [[noreturn]] static void await();
 
-  // The process exits before that second is over: the handler has said what it had to say.
+  // Ends the job at the process's exit before the second is over: the handler has said its words.
   [[noreturn]] static void at_exit();
-  // This thread ends the job: MPI_Abort may call `exit`.
+  // Returns true if this thread ends the job: MPI_Abort may call `exit`.
   static bool here() { return here_; }
 
  private:
-  // Says a line, which nobody deletes, after a second, and ends the job, unless somebody does already.
+  // Says a line, deleted by nobody, after a second, and ends the job, unless somebody does already.
   static void* end_after_a_second(void* line);
-  // The line that stderr gets, with what a communicator threw last, where that is another error.
+  // Returns the line for stderr, with a communicator's last error, if it is another one.
   static std::string last_words(int rank, std::string_view report);
-  // The launcher, which drops what is in its pipes when the job ends, gets time to pass the report on. It must be
-  // MPI_COMM_WORLD: given a duplicate, MPICH 4's MPI_Abort spins for ever while a large message to a stuck neighbour is on
-  // its way, and mpiexec may return the 9 of a killed rank instead of our exit code.
+  // Ends the job, after a pause for the launcher to pass the report on: it drops the content of its pipes at the job's end. The
+  // communicator must be MPI_COMM_WORLD: given a duplicate, MPICH 4's MPI_Abort spins for ever while a large message to a stuck
+  // neighbour is on its way, and mpiexec may return the 9 of a killed rank instead of our exit code.
   [[noreturn]] static void abort();
 
-  // Whether a thread ends the job already; whether a report was said; whether this thread is the one.
+  // True if a thread ends the job already; if a report was said; if this thread is the one.
   static inline std::atomic<bool> taken_{false};
   static inline bool said_ = false;
   static inline thread_local bool here_ = false;
-  // The line that is to be said, where no thread could be made to say it.
+  // The line still to be said, if no thread could be made to say it.
   static inline std::string* owed_ = nullptr;
 };
 
-// The sentence of an error comes last, behind what its report tells of every rank.
+// Ends the job by an error: its sentence comes last, behind its report of every rank.
 [[noreturn]] void end_mpi_job(int rank, Error const& error);
 
-// What a process owes its peers: the sessions on its communicators that began and have not finished.
+// A process's debts to its peers: the sessions on its communicators that began and have not finished.
 class MpiDebts {
  public:
-  // From now on exiting is watched.
+  // Watches exits from now on.
   static void watch();
-  // A communicator of such a deadline has come, whose journal stays until `leave`.
+  // Notes a new communicator and its deadline. Its journal stays until `leave`.
   static void enter(Journal const& journal, int rank, std::chrono::nanoseconds deadline);
-  // The communicator goes, and its journal with it.
+  // Notes the end of a communicator, and of its journal.
   static void leave(Journal const& journal);
-  // MPI_Finalize is about to wait for the peers. A rank other than 0, which says so at once, says that it left unfinished where
-  // they go on: if all forget to finish, they end together, and one line is enough. They go on where MPI_Finalize takes longer than
-  // `to_end_together`, which is more than it takes beside other work; or than half of the shortest deadline, for a peer that waits
-  // until its own ends the job.
+  // Called before MPI_Finalize waits for the peers. Makes a rank other than 0 say that it left unfinished, if its peers go on;
+  // rank 0 says so at once. If all forget to finish, they end together, and one line is enough. Peers go on if MPI_Finalize
+  // takes longer than `to_end_together`, more than its time beside other work, or than half of the shortest deadline, for a
+  // peer in a wait ends the job at its own.
   static void tell_if_peers_go_on(int rank);
   static constexpr std::chrono::seconds to_end_together{2};
-  // What a process exits with that would exit with `status`.
+  // Returns the exit code of a process that would exit with `status`.
   static int status(int status) { return forgotten_ ? mpi_abort_code : status; }
 
  private:
@@ -153,7 +152,7 @@ class MpiDebts {
   };
   // Of this process, in the order of their making.
   static List<Debtor>& debtors();
-  // Called by `exit`: ends the job where a session is still open, and changes the exit code where one was forgotten.
+  // Called by `exit`: ends the job if a session is still open, and changes the exit code if one was forgotten.
   static void at_exit();
 
   // A flag: a communicator went with an open session.
@@ -165,19 +164,17 @@ class MpiDebts {
 // Error (transport) with MPI's own words for a code. `rank`: the peer, or -1.
 PARALLAX_COLD Error mpi_error(int code, int rank, std::string_view operation);
 
-// Thrown, and kept for the report of who ends the job.
-// Called for whatever a communicator throws in an operation.
+// Throws the error, and keeps it for the report at the job's end. Called for every error of a communicator in an operation.
 [[noreturn]] void mpi_fail(Error const& error);
-// Throws Error (transport) that names the call and the peer, unless the code is MPI_SUCCESS.
+// Throws Error (transport) with the call and the peer, unless the code is MPI_SUCCESS.
 void mpi_check(int code, std::string_view call, int peer = -1);
 
-// Every count that MPI sees passes here.
-// Error (invalid_argument) where it is more than INT_MAX.
+// Returns a count for MPI; all counts pass here. Error (invalid_argument) if it is more than INT_MAX.
 int mpi_count(std::size_t count);
 
-// MPICH 4 hands an error that MPI_Test finds to the handler of MPI_COMM_WORLD, which usually ends the job and names no
-// one, instead of to that of the message's communicator. While this lives, such errors are returned. MPICH 5, which is without that
-// fault, is the first that has MPI 5, and its ABI.
+// A remedy for MPICH 4: an error found by MPI_Test goes to the handler of MPI_COMM_WORLD, which usually ends the job and names
+// no one, instead of to the handler of the message's communicator. While this lives, such errors are returned. MPICH 5 is
+// without the fault; it is the first with MPI 5, and its ABI.
 class MpiErrorsAreReturned {
 #if MPI_VERSION < 5
  public:

@@ -1,5 +1,5 @@
-// The journals of ranks that wait, told by letters to those who ask where they are. An MpiEndpoint owns one, and
-// MpiCommunicator answers for KeepsJournals and AnnouncesPauses by it.
+// The journals of waiting ranks, told by letters to all who ask. An MpiEndpoint owns one, and MpiCommunicator answers for
+// KeepsJournals and AnnouncesPauses by it.
 #pragma once
 
 #include <mpi.h>
@@ -18,7 +18,7 @@
 
 namespace parallax::inline v0_2::detail {
 
-// This rank's journal, and what others wrote of theirs. Who asks tells its own; a rank that asks is about to give up, so that
+// This rank's journal, and the others' as told by them. A rank tells its own as it asks; only a rank about to give up asks, so
 // the letters of a job are few.
 class MpiJournals {
  public:
@@ -32,26 +32,26 @@ class MpiJournals {
 
   // Local. Called once, before anything else, with the same tag on all ranks, and the communicator's deadline. Uses two tags.
   void join(MPI_Comm comm, int first_tag, std::chrono::nanoseconds deadline);
-  // Whether letters were written or read: as MpiMailbox has it.
+  // Returns true if letters were written or read, like MpiMailbox.
   bool used() const { return mailbox_.used(); }
 
-  // Asks another rank once; what it has answered so far, or announced. `fresh`: whether that is its answer to this question.
-  // Local. Times are those of this rank's clock. For this rank itself `fresh` is left as it is.
+  // Asks another rank once; returns its answer so far, or its announcement. `fresh`: set if this is its answer to the question.
+  // Local. Times are of this rank's clock. For this rank itself `fresh` is left alone.
   std::optional<RankStatus> status_of(int other, bool& fresh);
-  // Takes in what has come, and answers it.
+  // Takes in all that has come, and answers.
   void answer();
 
-  // A rank that announces may be away from MPI afterwards: so it waits a moment for the letters to go.
+  // Announces a pause, and waits a moment for the letters to go: the rank may be away from MPI afterwards.
   void announce();
-  // Takes in what has come, and answers it; then the longest of the pauses that are announced.
+  // Takes in all that has come, and answers; returns the longest of the announced pauses.
   std::chrono::nanoseconds longest_pause();
 
  private:
-  // Whether that rank has last announced a pause.
+  // Returns true if that rank has last announced a pause.
   bool paused(std::size_t other) const { return heard_[other] && heard_[other]->pause > 0; }
   // Writes this rank's status. One request to a rank may be under way; a further one is left out.
   void tell(LetterLane lane, int other);
-  // Takes in one letter of any rank; false where none has come. A letter counts as written when it is read here.
+  // Takes in one letter of any rank; false if none has come. A letter counts as written when read here.
   bool hear(LetterLane lane);
 
   // A window of one letter, of the size of a RankStatus.

@@ -33,7 +33,7 @@ PARALLAX_INLINE bool MpiMailbox::post(LetterLane lane, int to, LetterParts parts
     spare_.pop_back();
   }
   write_letter(message.bytes, parts);
-  under_way.push_back(std::move(message));  // whose memory stays where it is
+  under_way.push_back(std::move(message));  // its memory does not move
   Message& sent = under_way.back();
   used_ = true;
   auto const send = request ? MPI_Issend : MPI_Isend;

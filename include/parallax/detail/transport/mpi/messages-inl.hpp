@@ -28,7 +28,7 @@ PARALLAX_INLINE void MpiMessages::receive(int channel, std::uint64_t number, int
 }
 
 PARALLAX_INLINE bool MpiMessages::progress(int channel) {
-  constexpr int looks = 16;  // also at one message alone: the library moves more than that one on
+  constexpr int looks = 16;  // also at one message alone: the library moves others as well
   auto& [messages, next] = of(channel);
   MpiErrorsAreReturned const returned;
   for (int missing = 0; !messages.empty();) {

@@ -1,5 +1,5 @@
-// Blocks and vendors' sums on their way as messages of MPI, by channel. An MpiEndpoint owns one, for ranks with which it shares
-// no memory.
+// Blocks and vendors' sums on their way as messages of MPI, by channel. An MpiEndpoint owns one, for ranks without memory in
+// common.
 #pragma once
 
 #include <mpi.h>
@@ -23,15 +23,15 @@ inline constexpr int mpi_tags = channels;
 // Does not own the communicator. Errors as MpiCommunicator has them.
 class MpiMessages {
  public:
-  // `largest`: bytes; what is larger travels in chunks.
-  // Local. Called once, before anything else, with the same number on all ranks.
+  // Local. Called once, before anything else, with the same number on all ranks. `largest`: bytes; larger blocks travel in
+  // chunks.
   void join(MPI_Comm comm, std::size_t largest);
 
   // Operation number `number` of the channel sends a block, or receives one.
   void send(int channel, std::uint64_t number, int peer, std::byte const* from, std::size_t bytes);
   // The memory must stay until the channel has no messages any more.
   void receive(int channel, std::uint64_t number, int peer, std::byte* to, std::size_t bytes);
-  // By MPI_Iallreduce over `ranks`, of which no other channel makes use.
+  // Sums by MPI_Iallreduce over `ranks`, used by no other channel.
   template <class T>
   void sum(int channel, MPI_Comm ranks, MPI_Datatype type, T const* from, T* to, std::size_t count) {
     std::size_t const chunk = std::max<std::size_t>(1, largest_ / sizeof(T));
@@ -43,21 +43,21 @@ class MpiMessages {
   }
 
   bool any() const { return in_flight_ > 0; }  // on any channel
-  // Whether the channel has none.
+  // Returns true if the channel has none.
   bool none(int channel) const { return of(channel).messages.empty(); }
 
-  // True once all of the channel's have arrived. Every test of a message drives all of them; so a poll looks at a few of those
-  // that are missing, in turn.
+  // Returns true once all of the channel's have arrived. Every test of a message drives all of them; so a poll looks at a few
+  // missing ones, in turn.
   bool progress(int channel);
-  // A rank of whom a message is missing, else one that has not taken one, or -1.
+  // Returns a rank whose message is missing, else one that has not taken a message, or -1.
   int waiting_for(int channel) const;
 
-  // What has not begun to come is not received any more.
+  // Cancels the receipt of all messages that have not begun to come.
   void cancel(int channel) noexcept;
-  // Forgets messages that have ended, in whatever way. The rank of one that has not, or -1.
+  // Forgets messages that have ended, in any way. Returns the rank of an unended one, or -1.
   int forget(int channel) noexcept;
 
-  // Throws Error (mismatch): what a peer sent, in words, and what this rank expected, in bytes.
+  // Throws Error (mismatch): the peer's message, in words, and the bytes expected by this rank.
   [[noreturn]] void disagree(int peer, std::string const& sent, std::size_t expected) const;
 
  private:
@@ -73,16 +73,16 @@ class MpiMessages {
     List<Message> messages;
     std::size_t next = 0;  // is looked at first
   };
-  // By channel, which the endpoint has checked.
+  // Returns a channel's lane; the endpoint has checked the channel.
   ChannelState& of(int channel) { return states_[static_cast<std::size_t>(channel)]; }
   ChannelState const& of(int channel) const { return states_[static_cast<std::size_t>(channel)]; }
 
   // Notes a message before it is started. The address is good until the next one is noted.
   MPI_Request* add(int channel, Message const& message);
 
-  // A block travels as chunks of `largest` bytes and a last one that is smaller, even if empty: so two ranks that disagree on
-  // its size always meet at a message whose size gives it away. The tag carries the operation's number beside the channel, so
-  // that no message is ever taken for one of another operation.
+  // Notes the chunks of a block: of `largest` bytes each, and a last one that is smaller, even if empty. So two ranks that
+  // disagree on its size always meet at a message whose size gives it away. The tag carries the operation's number beside the
+  // channel, so no message is ever taken for one of another operation.
   template <class Start>
   void each_chunk(int channel, std::uint64_t number, int peer, std::size_t block, bool receive, Start&& start) {
     int const tag = static_cast<int>(number % tags_per_channel_) * mpi_tags + channel;
@@ -95,13 +95,13 @@ class MpiMessages {
     }
   }
 
-  // Accepts a message that has ended, if it ended well and has the size that this rank expected.
+  // Accepts an ended message, if it ended well and has the size expected by this rank.
   void finish(Message const& message, int code, MPI_Status const& status) const;
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   std::size_t largest_ = 1;
   int rank_ = 0;
-  // Operations of a channel that differ in their tags, by MPI's largest tag: after so many, tags come again.
+  // Operations of a channel with different tags, by MPI's largest tag: after so many, tags come again.
   std::uint64_t tags_per_channel_ = 32768 / mpi_tags;
   std::array<ChannelState, channels> states_;
   std::size_t in_flight_ = 0;

@@ -1,6 +1,5 @@
-// The blocks of operations between ranks over sockets: which are missing, where they go when they come, and what came before
-// its operation was posted. An endpoint (detail/transport/socket/endpoint.hpp) owns one, and tells it what its connections
-// read.
+// The blocks of operations between ranks over sockets: the missing ones, the places of coming ones, and the early ones. An
+// endpoint (detail/transport/socket/endpoint.hpp) owns one, and hands it all blocks from its connections.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +16,8 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Does not own the memory of transfers. What comes too early is kept here, and copied when its operation is posted.
+// Blocks by channel and rank. Does not own the memory of transfers. A block before its operation is kept here, and copied at
+// the posting.
 class SocketBlocks {
  public:
   // Called once, before anything else.
@@ -29,35 +29,35 @@ class SocketBlocks {
       state.missing.resize(static_cast<std::size_t>(size)), state.unsent.resize(static_cast<std::size_t>(size));
   }
 
-  // Blocks to and from that rank go another way: they are not waited for here.
+  // Leaves a rank out: blocks to and from it go another way.
   void leave_out(int rank) { near_[static_cast<std::size_t>(rank)] = 1; }
 
-  // Whether an operation is in flight on the channel.
+  // Returns true if an operation is in flight on the channel.
   bool busy(int channel) const { return state(channel).busy; }
-  // Whether an operation needs nobody any more.
+  // Returns true if an operation needs nobody any more.
   bool complete(int channel) const { return state(channel).left == 0; }
   // Begins the channel's next operation. Returns its number.
   std::uint64_t open(int channel, Transfer const& transfer);
-  // Of the operation that was opened: takes what that rank sent too early. Error (mismatch).
+  // Takes an early block of that rank for the operation just opened. Error (mismatch).
   void claim(int channel, int source, Connection& connection);
-  // The operation is over, however it ended.
+  // Ends the operation, in any way.
   void close(int channel) { state(channel).busy = false; }
 
-  // A block begins to come from that rank: where it goes. Error (mismatch).
+  // Begins a block from that rank. Returns its place. Error (mismatch).
   std::byte* begin(int source, FrameHeader const& block);
-  // Makes room for more of a block, as FrameSink has it.
+  // Makes room for more of a block, like FrameSink.
   std::byte* more(int source, FrameHeader const& block, std::size_t bytes, std::byte* to) {
     Fifo<Early>& blocks = early(source, block.channel);
     return !blocks.empty() && blocks.back().number == block.number ? grow(blocks.back().bytes, bytes, block.total) : to;
   }
-  // All of it is there.
+  // Ends a block: all of it is there.
   void come(int source, FrameHeader const& block);
-  // All of this rank's block for that one is on its way.
+  // Notes that all of this rank's block for that one is on its way.
   void gone(int target, int channel) { settle(state(channel), state(channel).unsent, target); }
 
-  // A rank that has not delivered, else one that has not been given its block, or -1.
+  // Returns a rank that has not delivered, else one that has not been given its block, or -1.
   int waiting_for(int channel) const;
-  // Whether the operation needs that rank.
+  // Returns true if the operation needs that rank.
   bool needs(int channel, int rank) const {
     ChannelState const& it = state(channel);
     return it.busy && (it.missing[static_cast<std::size_t>(rank)] || it.unsent[static_cast<std::size_t>(rank)]);
@@ -72,7 +72,7 @@ class SocketBlocks {
     int left = 0;                       // how many of these are set:
     std::vector<char> missing, unsent;  // by rank: its block has not come, or this rank's has not gone
   };
-  // A block that came before its operation was posted, or comes.
+  // A block before its operation was posted, whole or in arrival.
   struct Early {
     std::uint64_t number = 0, total = 0;
     std::vector<std::byte> bytes;
@@ -88,15 +88,15 @@ class SocketBlocks {
     state.left -= state.busy && std::exchange(of[static_cast<std::size_t>(rank)], 0);
   }
 
-  // Whether a block of this number is of the operation at hand. Error (mismatch) where it can be of none: of an operation that
-  // is past, or of a later one while that rank's block for this one is missing.
+  // Returns true if a block of this number is of the operation at hand. Error (mismatch) if it can be of none: of a past
+  // operation, or of a later one while that rank's block for this one is missing.
   bool belongs(ChannelState const& state, int source, std::uint64_t number, std::uint64_t bytes) const;
-  // What that rank sent, where this one expected something else.
+  // Returns an error about a rank's block, unlike the expected one.
   Error disagreement(int source, std::string const& what) const {
     return {Errc::mismatch, source, "ialltoallv", "", joined({"rank ", source, " ", what, " rank ", rank_})};
   }
 
-  static constexpr std::size_t most_spared = std::size_t{1} << 20;  // bytes of memory that is kept for the next early block
+  static constexpr std::size_t most_spared = std::size_t{1} << 20;  // bytes of memory kept for the next early block
 
   int rank_ = 0;
   std::vector<char> near_;  // by rank

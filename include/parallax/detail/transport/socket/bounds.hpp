@@ -1,5 +1,5 @@
-// The largest sizes of messages between ranks over sockets, by their kind: no rank waits for more bytes than that. An endpoint
-// (detail/transport/socket/endpoint.hpp) asks when a message begins.
+// The largest sizes of messages between ranks over sockets, by their kind: no rank waits for more bytes. An endpoint
+// (detail/transport/socket/endpoint.hpp) asks at the beginning of a message.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Returns why a message cannot be as a rank announces it, in a world of so many; nothing where it is well. A block is well
-// here: its operation says how many bytes it has, when that is posted.
+// Returns the reason against a message as announced by a rank, in a world of so many; empty if it is well. A block is well
+// here: its operation, when posted, says its number of bytes.
 std::string objection(int from, FrameHeader const& message, int size, SocketMailbox const& mailbox);
 
 }  // namespace parallax::detail

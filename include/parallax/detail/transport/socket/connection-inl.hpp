@@ -38,7 +38,7 @@ PARALLAX_INLINE bool Connection::gather(Gathered& gathered, Outgoing& out) {
 PARALLAX_INLINE bool Connection::write(FrameSink& sink) {
   bool wrote = false;
   for (;;) {
-    while (!out_.empty() && out_.front().size() == 0) out_.pop();  // what was withdrawn
+    while (!out_.empty() && out_.front().size() == 0) out_.pop();  // withdrawn ones
     if (out_.empty() || deaf_) break;
     Gathered gathered;
     for (std::size_t i = 0; i < out_.size() && !gathered.full(); ++i)
@@ -49,7 +49,7 @@ PARALLAX_INLINE bool Connection::write(FrameSink& sink) {
     auto const count = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return wrote;
-    deaf_ = count < 0;  // the peer is gone; what it said before is still to be read
+    deaf_ = count < 0;  // the peer is gone; its words before are still to be read
     if (deaf_) break;
     wrote = true;
     written_ += static_cast<std::uint64_t>(count);
@@ -115,7 +115,7 @@ PARALLAX_INLINE void Connection::withdraw(int channel) noexcept try {
   for (std::size_t i = 0; i < out_.size(); ++i) {
     Outgoing& out = out_[i];
     if (out.bare || out.message.kind != FrameKind::block || out.message.channel != channel) continue;
-    if (!finish_frame(out)) out = Outgoing{{}, nullptr, {}, 0, true};  // which has no bytes
+    if (!finish_frame(out)) out = Outgoing{{}, nullptr, {}, 0, true};  // without bytes
   }
 } catch (...) {  // no memory
   end_sending();
@@ -184,7 +184,7 @@ PARALLAX_INLINE void Connection::open(FrameHeader const& frame, FrameSink& sink)
                 ", which it says is ", in_digits(frame.check), " (if the rest is right, it is ", name_of(frame.kind), ")"}),
         sink);
   if (frame.kind == FrameKind::abort)
-    arriving_ = arriving_ && message_.kind == FrameKind::abort;  // of all else there is no rest
+    arriving_ = arriving_ && message_.kind == FrameKind::abort;  // no other message is continued
   bool const is_frame = frame.kind <= last_frame_kind && frame.channel < channels && frame.summed <= 1 && frame.unused == 0;
   if (!is_frame || (arriving_ && std::memcmp(&frame, &message_, sizeof frame) != 0))
     return refuse("sent what is no frame", sink);

@@ -1,4 +1,4 @@
-// One rank's end of a connection to another: messages out, without a copy, and messages in, straight to where they belong. An
+// One rank's end of a connection to another: messages out, without a copy, and messages in, straight to their places. An
 // endpoint (detail/transport/socket/endpoint.hpp) owns one for each peer, and a meeting uses them for its last words.
 #pragma once
 
@@ -23,27 +23,28 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Who takes in what a connection reads. A message is begun, then its bytes are written to where `begin` says, then it has come.
+// Receiver of a connection's messages. A message is begun, then its bytes are written to the place told by `begin`, then it has
+// come.
 class FrameSink {
  public:
   // Returns the place of the message: room for its first frame, or null: its bytes are dropped.
   virtual std::byte* begin(FrameHeader const& message) = 0;
-  // Returns the present place of a message that goes on, with room for so many of its bytes. Its first byte was at `to`. Null
+  // Returns the present place of a continued message, with room for so many of its bytes. Its first byte was at `to`. Null
   // likewise.
   virtual std::byte* more(FrameHeader const& message, std::size_t bytes, std::byte* to) = 0;
-  // All of it is there.
+  // Ends a message: all of it is there.
   virtual void come(FrameHeader const& message) = 0;
   // Hears that the bytes read are no frame, or not as they were sent: `how`, behind the name of the sender. Nothing more is
   // read.
   virtual void garbled(std::string_view how) = 0;
-  // A block of this rank's has gone: its memory is not needed any more.
+  // Hears that a block of this rank's has gone: its memory is not needed any more.
   virtual void gone(int channel) = 0;
 
  protected:
   ~FrameSink() = default;
 };
 
-// Does not block. Of the memory of blocks it owns nothing: it must stay until the sink is told that they are gone.
+// A connection; does not block. It owns no memory of blocks: the memory must stay until the sink hears that the block has gone.
 class Connection {
  public:
   Connection() = default;
@@ -51,63 +52,65 @@ class Connection {
     if (socket_) staged_.resize(stage_bytes);
   }
 
-  // The socket, for those who poll; none for the rank itself.
+  // Returns the socket, for polls; none for the rank itself.
   OwnedDescriptor const& socket() const { return socket_; }
-  // Whether nothing arrives any more: the peer has closed its end, or the connection has failed, as `reason` says.
+  // Returns true if nothing arrives any more: the peer has closed its end, or the connection has failed, for the reason in
+  // `reason`.
   bool ended() const { return ended_; }
   std::string reason() const { return error_ ? std::strerror(error_) : "end of the stream"; }
-  // Returns whether nobody is there to be told anything.
+  // Returns true if nobody is there to be told anything.
   bool deaf() const { return deaf_ || (ended_ && !garbled_); }
-  // Whether the system was given all that was sent, or nobody is there to have it.
+  // Returns true if the system has taken all messages, or nobody is there to have them.
   bool idle() const { return out_.empty() || deaf(); }
-  // Whether the peer's system has all of it.
+  // Returns true if the peer's system has all of them.
   bool delivered() const {
     int left = 0;
     return idle() && (deaf() || ::ioctl(socket_.get(), TIOCOUTQ, &left) != 0 || left == 0);
   }
-  // Bytes that the system has taken since the beginning, headers and all.
+  // Returns the bytes taken by the system since the beginning, headers and all.
   std::uint64_t written() const { return written_; }
-  // What to ask of a poll.
+  // Returns the events for a poll.
   short wants() const { return static_cast<short>((ended_ ? 0 : POLLIN) | (idle() ? 0 : POLLOUT)); }
 
-  // Sends a message that lies in the caller's memory: a block.
+  // Sends a message in the caller's memory: a block.
   void send(FrameHeader message, std::byte const* bytes) {
     message.check = message.own_check();
     if (!deaf_) out_.push({message, bytes, {}, 0, false, message.check});
   }
-  // Sends a message that the connection keeps until it is gone.
+  // Sends a message, and keeps it until it is gone.
   void send(FrameHeader message, std::vector<std::byte> bytes) {
     std::byte const* const data = bytes.data();
     message.total = bytes.size();
     message.check = message.own_check();
     if (!deaf_) out_.push({message, data, std::move(bytes), 0, false, message.check});
   }
-  // Writes as much as the system takes now. True if that was anything.
+  // Writes as much as the system takes now. True if it took anything.
   bool write(FrameSink& sink);
-  // Sends a message that the system takes now, on the stack: the last words of a rank without memory. If others are before it,
-  // or it is not taken whole, the peer sees the end of the stream instead.
+  // Sends a message at once, on the stack: the last words of a rank without memory. If others are before it, or the system does
+  // not take it whole, the peer sees the end of the stream instead.
   void send_last(FrameHeader message, std::byte const* bytes, std::size_t size) noexcept;
-  // Forgets all that was to be sent, but for the rest of a frame that has begun.
+  // Forgets all unsent messages, except the rest of a begun frame.
   void give_up() noexcept;
-  // The same of one channel's block, after which the block's memory is not read any more.
+  // Forgets one channel's block likewise. The block's memory is not read any more.
   void withdraw(int channel) noexcept;
 
-  // Reads what is there now, but no more than some megabytes. True if that was anything.
+  // Reads all bytes there now, but no more than some megabytes. True if there were any.
   bool read(FrameSink& sink);
-  // Bytes of the message in arrival that are there, and where the others go: null drops them.
+  // Returns the bytes present of the message in arrival. `redirect` sets the place of its first byte, for the others: null
+  // drops them.
   std::uint64_t received() const { return received_; }
   void redirect(std::byte* to) { to_ = to; }
-  // Drops what is still to come of a block on this channel.
+  // Drops the bytes still to come of a block on this channel.
   void drop_block(int channel) {
     if (arriving_ && message_.kind == FrameKind::block && message_.channel == channel) to_ = nullptr;
   }
 
  private:
-  static constexpr std::size_t stage_bytes = 4096;                   // a header and what is small
+  static constexpr std::size_t stage_bytes = 4096;                   // a header and small messages
   static constexpr std::size_t read_at_once = std::size_t{4} << 20;  // then other connections have their turn
   static constexpr std::size_t most_buffers = 32;                    // of memory in one call of the system
 
-  // A message on its way out. `position`: bytes of its frames, headers and all, that are gone. `bare`: `kept` is sent as it is.
+  // A message on its way out. `position`: bytes of its frames already gone, headers and all. `bare`: `kept` is sent as it is.
   struct Outgoing {
     FrameHeader message;
     std::byte const* data = nullptr;
@@ -121,9 +124,9 @@ class Connection {
     std::uint64_t size() const { return bare ? kept.size() : bytes_of_frames(message.total, message.summed != 0); }
     // Returns the bytes of its sum in every frame.
     std::size_t tail() const { return message.summed != 0 && message.total > 0 ? sizeof(FrameSum) : 0; }
-    // Returns the bytes from the beginning of one frame to that of the next.
+    // Returns the bytes from the beginning of one frame to the next one's.
     std::size_t stride() const { return sizeof(FrameHeader) + frame_bytes + tail(); }
-    // Takes the sum of its first bytes, so many, of which all but a frame's were summed already.
+    // Sums up its first bytes, so many. All but a frame's were summed already.
     void sum_up(std::uint64_t bytes) {
       if (summed < bytes) sum = crc32c(sum, data + summed, static_cast<std::size_t>(bytes - summed));
       summed = std::max(summed, bytes);
@@ -141,31 +144,31 @@ class Connection {
     }
     bool full() const { return count + 3 > most_buffers; }
   };
-  // Adds what is left of the frame in which a position lies. Returns where the next begins.
+  // Adds the rest of the frame around a position. Returns the beginning of the next one.
   static std::uint64_t gather_frame(Gathered& gathered, Outgoing& out, std::uint64_t at);
-  // Adds the rest of a message, frame by frame, as far as there is room. Of a summed message it adds a frame at most: that is
-  // in the cache when the system copies it. True if that was all of it.
+  // Adds the rest of a message, frame by frame, as far as there is room. Of a summed message it adds a frame at most: a frame
+  // is in the cache when the system copies it. True if nothing of the message is left.
   static bool gather(Gathered& gathered, Outgoing& out);
-  // Counts bytes as gone, and tells the sink of the blocks that are.
+  // Counts bytes as gone, and tells the sink of the blocks gone with them.
   void settle(std::size_t bytes, FrameSink& sink);
-  // Makes the message end with the frame that it is in, whose rest is copied. False where it is between two frames.
+  // Makes the message end with its present frame. The rest of the frame is copied. False between two frames.
   static bool finish_frame(Outgoing& out);
-  // Ends the sending: a begun frame stays a piece, behind which the peer sees the end of the stream.
+  // Ends the sending: a begun frame stays a piece, and the peer sees the end of the stream behind it.
   void end_sending() noexcept {
     deaf_ = true;
     out_.clear();
     ::shutdown(socket_.get(), SHUT_WR);
   }
 
-  // Moves on through what is staged: payload to its place, headers to the sink.
+  // Moves on through the staged bytes: payload to its place, headers to the sink.
   void parse(FrameSink& sink);
-  // A header has come: of a message that begins, or of the next part of one.
+  // Takes in a header: of a new message, or of the next part of one.
   void open(FrameHeader const& frame, FrameSink& sink);
-  // Goes on behind so many bytes of the frame that have been put in their place, or dropped. They are still at `from`.
+  // Goes on behind so many bytes of the frame, put in their place or dropped. They are still at `from`.
   void advance(std::byte const* from, std::size_t bytes, FrameSink& sink);
-  // Compares the sum that came behind a frame's bytes.
+  // Compares the sum behind a frame's bytes.
   void compare(FrameSum told, FrameSink& sink);
-  // Closes a frame of which all is there.
+  // Closes a complete frame.
   void close(FrameSink& sink);
   // Reads nothing more.
   PARALLAX_COLD void refuse(std::string_view how, FrameSink& sink) {
@@ -181,14 +184,14 @@ class Connection {
   Fifo<Outgoing> out_;
 
   std::vector<std::byte> staged_;
-  std::size_t begin_ = 0, end_ = 0;  // of what is staged and not parsed
+  std::size_t begin_ = 0, end_ = 0;  // of staged bytes not parsed
   FrameHeader message_;              // in arrival, as its first frame has it
   bool arriving_ = false;
   std::uint64_t received_ = 0;  // bytes of it
   std::size_t frame_left_ = 0;  // bytes of the frame at hand
-  bool sum_due_ = false;        // which come behind it
-  FrameSum sum_ = 0;            // of the header and what is there
-  std::byte* to_ = nullptr;     // where the first byte of the message goes
+  bool sum_due_ = false;        // behind the frame's bytes
+  FrameSum sum_ = 0;            // of the header and the bytes here
+  std::byte* to_ = nullptr;     // the place of the message's first byte
 };
 
 }  // namespace parallax::detail

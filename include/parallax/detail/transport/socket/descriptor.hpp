@@ -1,5 +1,5 @@
-// Sockets of the system and addresses of TCP: what the meeting of ranks (detail/transport/socket/meeting.hpp) and their
-// connections (detail/transport/socket/connection.hpp) are made of. Nothing here blocks, but for the look-up of a name.
+// Sockets of the system and addresses of TCP: the material of ranks' meeting (detail/transport/socket/meeting.hpp) and of their
+// connections (detail/transport/socket/connection.hpp). Nothing here blocks, except the look-up of a name.
 #pragma once
 
 #include <arpa/inet.h>
@@ -27,7 +27,7 @@
 
 namespace parallax::inline v0_2::detail {
 
-// A moment of the steady clock, by which everything here has its deadline.
+// A moment of the steady clock, for all deadlines here.
 using Moment = std::chrono::steady_clock::time_point;
 
 // An address of IPv4 or IPv6 with its port, as the system writes it.
@@ -35,64 +35,64 @@ struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t length = 0;
 
-  // The system's view of it.
+  // Returns the address as the system views it.
   sockaddr const* native() const { return reinterpret_cast<sockaddr const*>(&storage); }
   sockaddr* native() { return reinterpret_cast<sockaddr*>(&storage); }
-  // Where the port lies, in the order of bytes of networks.
+  // Returns the port, in networks' order of bytes.
   in_port_t& port_field() {
     return storage.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(storage).sin6_port
                                          : reinterpret_cast<sockaddr_in&>(storage).sin_port;
   }
   std::uint16_t port() const { return ntohs(const_cast<SocketAddress*>(this)->port_field()); }
-  // The same host at another port.
+  // Returns the address of the same host at another port.
   SocketAddress at(std::uint16_t port) const {
     SocketAddress result = *this;
     result.port_field() = htons(port);
     return result;
   }
-  // Whether only processes of this host can reach it; an address of IPv4 may be written as one of IPv6.
+  // Returns true if only processes of this host can reach it; an address of IPv4 may be written as one of IPv6.
   bool loopback() const {
     if (storage.ss_family == AF_INET)
       return ntohl(reinterpret_cast<sockaddr_in const&>(storage).sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
     in6_addr const& six = reinterpret_cast<sockaddr_in6 const&>(storage).sin6_addr;
     return IN6_IS_ADDR_LOOPBACK(&six) || (IN6_IS_ADDR_V4MAPPED(&six) && six.s6_addr[12] == IN_LOOPBACKNET);
   }
-  // Whether it is no address of one interface: who listens there is reached at all of them.
+  // Returns true if it is no address of one interface: a listener there is reached at all of them.
   bool anywhere() const {
     if (storage.ss_family == AF_INET) return reinterpret_cast<sockaddr_in const&>(storage).sin_addr.s_addr == htonl(INADDR_ANY);
     return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<sockaddr_in6 const&>(storage).sin6_addr);
   }
-  // Whether it means something to the hosts of one link alone, which name their interfaces each in its own way.
+  // Returns true if it means something to the hosts of one link alone. They name their interfaces each in its own way.
   bool of_one_link() const {
     return storage.ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<sockaddr_in6 const&>(storage).sin6_addr);
   }
 };
 
-// The same address, as one of IPv4 where it is such a one in IPv6's form: hosts without IPv6 can call it.
+// Returns the address, an IPv4 address in IPv6's form as plain IPv4: hosts without IPv6 can call it.
 SocketAddress unmapped(SocketAddress const& address);
 
-// Parts of "host:port", or of "[host]:port" where the host has colons itself.
+// Parts of "host:port", or of "[host]:port" if the host has colons itself.
 struct HostAndPort {
   std::string host, port;
 };
 
-// Splits an address as users write it. Error (invalid_argument) where it has no port between 0 and 65535.
+// Splits an address in users' form. Error (invalid_argument) if it has no port between 0 and 65535.
 HostAndPort split_address(std::string_view address);
 
-// Error (transport): what the system has just said of a call.
+// Returns Error (transport) with the system's last word on a call.
 Error system_error(std::string_view call, int peer = -1);
 
-// Returns whether the system has just refused a call for lack of descriptors or memory. Trying again does not mend that.
+// Returns true if the system has just refused a call for lack of descriptors or memory. Trying again does not mend the lack.
 inline bool is_lack() { return errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM; }
 
-// All addresses that the name stands for now, the system's best first; empty where nobody knows the name (yet). May block for
-// as long as the system's resolver does. `more`: flags of getaddrinfo. Error (transport) where it lacks descriptors or memory: it
-// says then that nobody knows the name.
+// Returns all addresses of the name now, the system's best first; empty if nobody knows the name (yet). May block for as long
+// as the system's resolver does. `more`: flags of getaddrinfo. Error (transport) if it lacks descriptors or memory: the
+// resolver then says that nobody knows the name.
 std::vector<SocketAddress> addresses_asked(HostAndPort const& name, int more);
 // Returns the addresses of a name. A machine whose own name nobody knows, not even its /etc/hosts, is found at the loopback
 // address.
 std::vector<SocketAddress> addresses_of(HostAndPort const& name);
-// The same of what is in digits, without blocking; empty for a name.
+// Returns the address of digits likewise, without blocking; empty for a name.
 inline std::vector<SocketAddress> addresses_in_digits(HostAndPort const& name) { return addresses_asked(name, AI_NUMERICHOST); }
 
 // In digits, without the port: "127.0.0.1" or "::1".
@@ -104,28 +104,29 @@ std::string text_of(SocketAddress const& address);
 // The address of the other end, or, by getsockname, of this one.
 SocketAddress socket_address(OwnedDescriptor const& socket, int (*ask)(int, sockaddr*, socklen_t*) = &::getpeername);
 
-// Throws Error (transport), with this rank's name, where its process may not open as many descriptors more as a world of that
-// size takes.
+// Throws Error (transport), with this rank's name, if its process may not open as many descriptors more as a world of so many
+// needs.
 void check_descriptors(int rank, int size);
 
 // Waits until one of these is ready, or the moment has come.
 void poll_until(std::vector<pollfd>& sockets, Moment until);
 
-// A new socket which never blocks, and is closed where another program takes the process over.
+// Returns a new socket. It never blocks, and is closed if another program takes the process over.
 OwnedDescriptor new_socket(int family);
 
-// Begins to connect a socket that never blocks. False where that fails at once; errno says why. The system may go on with a
-// call that was interrupted.
+// Begins to connect a socket that never blocks. False if it fails at once; errno says why. The system may go on with an
+// interrupted call.
 bool begin_connecting(OwnedDescriptor const& socket, SocketAddress const& address);
 
-// Listens at an address; port 0 lets the system choose. Error (transport) where it is taken, or not of this host.
+// Listens at an address; port 0 lets the system choose. Error (transport) if it is taken, or not of this host.
 OwnedDescriptor listening_socket(SocketAddress const& address);
 
-// Listens at all addresses of this host, of IPv6 and IPv4 where it has both. Error likewise.
+// Listens at all addresses of this host, of IPv6 and IPv4 if it has both. Error likewise.
 OwnedDescriptor listening_everywhere(std::uint16_t port);
 
-// Of connected sockets: small messages go at once, and a host that is gone is noticed though nobody writes to it, but not before it
-// has been silent for half of the deadline: 7 probes, a twelfth of it apart, once nothing has come for 10 s.
+// Tunes a connected socket: small messages go at once, and a host that is gone is noticed though nobody writes to it. Not
+// before it has been silent for half of the deadline: 7 probes, a twelfth of the deadline apart, once nothing has come for 10
+// s.
 void tune(OwnedDescriptor const& socket, std::chrono::nanoseconds deadline);
 
 }  // namespace parallax::detail

@@ -42,7 +42,7 @@ PARALLAX_INLINE void SocketEndpoint::meet(OwnedDescriptor listener, Moment until
     } else {
       meeting.call_first();
       meeting.join(hear_directory(meeting, until), [this] {
-        move_on();  // a rank that finds all together may have failed since: that is heard of afterwards
+        move_on();  // a rank may have failed since it found all together: its word is heard afterwards
         if (failure_ && failure_->operation() == "SocketCommunicator") throw *failure_;
       });
       note_hosts(meeting);
@@ -61,7 +61,7 @@ PARALLAX_INLINE void SocketEndpoint::install(SocketMeeting& meeting) {
     RankLink& link = meeting.links()[static_cast<std::size_t>(rank)];
     if (!link.socket) continue;
     peers_.connect(rank, std::move(link.socket), printable(link.facts.name.data()));
-    if (failure_) peers_.tell(rank, FrameKind::abort, 0, error_bytes(*failure_));  // of a rank that was quicker
+    if (failure_) peers_.tell(rank, FrameKind::abort, 0, error_bytes(*failure_));  // to a quicker rank
   }
 }
 
@@ -76,14 +76,13 @@ PARALLAX_INLINE void SocketEndpoint::tell_directory(SocketMeeting& meeting) {
   for (int rank = 1; rank < options.size; ++rank) peers_.tell(rank, FrameKind::directory, 0, directory);
 }
 
-// A rank of rank 0's own host may have reached it at an address that means something to that host alone: others find that rank
-// where they have found rank 0.
+// A rank of rank 0's own host may have reached it at an address for that host alone: others find the rank at rank 0's address.
 PARALLAX_INLINE std::vector<SocketAddress> SocketEndpoint::hear_directory(SocketMeeting& meeting, Moment until) {
   SocketAddress const first = meeting.links()[0].address;
   install(meeting);
   for (move_on(); directory_.empty(); move_on()) {
     if (failure_) throw *failure_;
-    if (std::chrono::steady_clock::now() > until + std::chrono::milliseconds{200})  // rank 0 may be about to say who is missing
+    if (std::chrono::steady_clock::now() > until + std::chrono::milliseconds{200})  // rank 0 may be about to name the missing
       throw Error{
           Errc::timeout, 0, "SocketCommunicator", "",
           joined({"rank ", options.rank, " has reached rank 0, which did not say within the deadline where the others are"})};
@@ -118,7 +117,7 @@ PARALLAX_INLINE void SocketEndpoint::share_memory(Moment until) {
   try {
     memory = host_meeting_.meet(peers_, options.rank, hosts, SocketHost::memory_bytes, await);
   } catch (Error const&) {
-    if (!failure_ || !host_meeting_.has_answered()) throw;  // else who has failed may have been together with all
+    if (!failure_ || !host_meeting_.has_answered()) throw;  // else the failed one may have been together with all
   }
   if (!memory) return;
   host_ =
@@ -157,7 +156,7 @@ PARALLAX_INLINE void SocketEndpoint::post(int channel, Transfer const& transfer)
       block.total = sent.bytes;
       if (sent.bytes > 0) peers_.send(other, block, transfer.send + sent.offset);
     }
-    if (host_) host_->move_on(peers_);  // what is there already is not told of again
+    if (host_) host_->move_on(peers_);  // words here already are not told of again
   } catch (...) {
     fail(current_error(options.rank, "ialltoallv"));
     withdraw(channel);
@@ -185,7 +184,7 @@ PARALLAX_INLINE void SocketEndpoint::withdraw(int channel) noexcept {
 }
 
 PARALLAX_INLINE void SocketEndpoint::look_for_the_departed(int channel) {
-  if (host_ && host_->moved()) return;  // what they have left in memory comes bit by bit
+  if (host_ && host_->moved()) return;  // their blocks in memory come bit by bit
   for (int rank = 0; rank < options.size; ++rank)
     if (peers_.left(rank) && needs(channel, rank)) {
       fail(broken(rank, "has ended its communicator, and is waited for"));
@@ -207,7 +206,7 @@ PARALLAX_INLINE bool SocketEndpoint::hopes() const {
   return channel < channels;
 }
 
-// Where its process has ended, the connection says so, soon.
+// If its process has ended, the connection says so, soon.
 PARALLAX_INLINE std::byte* SocketEndpoint::address_of(Place const& place) {
   if (std::byte* const memory = lending.address_of(place, options.rank)) return memory;
   auto const until = std::chrono::steady_clock::now() + std::chrono::milliseconds{250};
@@ -215,7 +214,7 @@ PARALLAX_INLINE std::byte* SocketEndpoint::address_of(Place const& place) {
   throw broken(host_meeting_.owner_of(place), joined({"lends ", place.bytes, " bytes that cannot be mapped"}));
 }
 
-// Memory behind the connections: so a rank that has said goodbye has no block there that this one does not see.
+// Memory behind the connections: so this rank sees all blocks there of a rank after its goodbye.
 PARALLAX_INLINE void SocketEndpoint::move_on() {
   birth_.check(options.rank, "SocketCommunicator");
   if (host_) host_->look();
@@ -313,7 +312,7 @@ PARALLAX_INLINE SocketEndpoint::~SocketEndpoint() {
       fail({Errc::aborted, options.rank, "", "", joined({"rank ", options.rank, " left by an exception"})});
     if (failure_) give_up();
     for (int rank = 0; rank < options.size && !failure_; ++rank) peers_.tell(rank, FrameKind::goodbye, 0, {});
-  } catch (...) {  // no memory: the peers will see that the connection ends
+  } catch (...) {  // no memory: the peers will see the end of the connection
   }
   peers_.linger(std::chrono::seconds{1}, [](Connection const& connection) { return connection.delivered(); });
 }

@@ -1,5 +1,5 @@
-// What a rank over sockets owns to communicate: its connections, and what comes and goes over them. SocketCommunicator owns
-// one, and passes every operation on to it.
+// A rank's means of communication over sockets: its connections, and all traffic on them. SocketCommunicator owns one, and
+// passes every operation on to it.
 #pragma once
 
 #include <chrono>
@@ -32,16 +32,16 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Its address stays, so that a communicator may move while requests are in flight. Everything moves in `move_on`, which polls
-// call; nothing blocks but the construction, `sleep` and the last words.
+// Endpoint of a rank. Its address stays, so a communicator may move while requests are in flight. Everything moves in
+// `move_on`, called by polls; nothing blocks except the construction, `sleep` and the last words.
 class SocketEndpoint final : private PeerSink {
  public:
-  // Collective. `listener`: rank 0's own, or none. Error as SocketCommunicator has it.
+  // Collective. `listener`: rank 0's own, or none. Errors of SocketCommunicator.
   SocketEndpoint(SocketOptions const& given, OwnedDescriptor listener);
   SocketEndpoint(SocketEndpoint const&) = delete;
   SocketEndpoint& operator=(SocketEndpoint const&) = delete;
-  // Says goodbye, or why the communicator has failed, and waits a second at most for that to be heard. A forked child says
-  // nothing, here and in `abort`: the connections are its parent's.
+  // Says goodbye, or the reason of the communicator's failure, and waits a second at most for it to be heard. A forked child
+  // says nothing, here and in `abort`: the connections are its parent's.
   ~SocketEndpoint();
 
   SocketOptions options;
@@ -50,16 +50,16 @@ class SocketEndpoint final : private PeerSink {
   SocketJournals journals;
   SocketLending lending;
 
-  // Local. Posts an operation. Error as SocketCommunicator has it.
+  // Local. Posts an operation. Errors of SocketCommunicator.
   void post(int channel, Transfer const& transfer);
-  // Moves on everything; true once the channel's operation is complete. Completion frees the channel, also where it can be
-  // completed after a failure. Else throws the reason of the failure.
+  // Moves on everything; true once the channel's operation is complete. Completion frees the channel, also after a failure, for
+  // operations that can still be completed. Else throws the reason of the failure.
   bool progress(int channel);
   int waiting_for(int channel) const {
     int const near = host_ && blocks_.busy(channel) ? host_->neighbours().waiting_for(channel) : -1;
     return near >= 0 ? near : blocks_.waiting_for(channel);
   }
-  // After this nobody touches the memory of the channel's operation.
+  // Withdraws the operation: afterwards nobody touches its memory.
   void withdraw(int channel) noexcept;
 
   // Posts and takes letters, as Mailbox has them (detail/transport/socket/letters.hpp).
@@ -76,77 +76,76 @@ class SocketEndpoint final : private PeerSink {
     move_on();
     if (failure_) refuse();
   }
-  // As SleepsUntilNews has it.
+  // Sleeps, like SleepsUntilNews.
   void sleep(std::chrono::nanoseconds at_most) {
     if (told_ || birth_.in_child()) return;
     if (!host_ || host_->lie_down()) peers_.sleep(at_most);
     if (host_) host_->get_up();
   }
-  // Ends the communicator with a reason; the first one stays. Every rank that hears it passes it on, once none of its
-  // operations can be completed any more: so no connection ends before its peer knows the reason, and no rank misses a block on
-  // its way. Waits a quarter of a second at most until the system has it, but not for a rank that was waited for too long
-  // already.
+  // Ends the communicator with a reason; the first one stays. Every rank passes it on once none of its operations can be
+  // completed any more: so no connection ends before its peer knows the reason, and no rank misses a block on its way. Waits a
+  // quarter of a second at most until the system has it, but not for a rank already waited for too long.
   void abort(Error const& reason);
   // As LendsMemory has them.
   std::byte* address_of(Place const& place);
   void reclaim(int channel) noexcept { lending.reclaim(channel, peers_); }
-  // Whether blocks between two ranks go through memory, and they lend to each other.
+  // Returns true if blocks between two ranks go through memory, and they lend to each other.
   bool shares_memory(int one, int other) const { return one == other || host_meeting_.share(one, other); }
-  // Bytes that the system was given for peers, headers and all; those of the meeting are not counted.
+  // Returns the bytes given to the system for peers, headers and all, without the meeting's.
   std::uint64_t written() const { return peers_.written(); }
 
  private:
-  // Brings the world together. Error as SocketCommunicator has it.
+  // Brings the world together. Errors of SocketCommunicator.
   void meet(OwnedDescriptor listener);
   void meet(OwnedDescriptor listener, Moment until);
-  // Takes over what connections there are.
+  // Takes over the connections there are.
   void install(SocketMeeting& meeting);
   void tell_directory(SocketMeeting& meeting);
   std::vector<SocketAddress> hear_directory(SocketMeeting& meeting, Moment until);
   void note_hosts(SocketMeeting const& meeting);
   void share_memory(Moment until);
 
-  // What comes from a rank.
+  // Takes in messages of a rank.
   std::byte* begin(int from, FrameHeader const& message) override;
   std::byte* more(int from, FrameHeader const& message, std::size_t bytes, std::byte* to) override;
   void come(int from, FrameHeader const& message) override;
   void garbled(int from, std::string_view how) override { fail(broken(from, how)); }
   void gone(int to, int channel) override { blocks_.gone(to, channel); }
 
-  // Reads and writes what can be. A connection that has ended without a goodbye ends the communicator.
+  // Reads and writes as much as possible. A connection's end without a goodbye ends the communicator.
   void move_on();
-  // An operation that needs a rank that has left in peace will never be complete: throws.
+  // Throws if an operation needs a rank that has left in peace: it will never be complete.
   void look_for_the_departed(int channel);
-  // The first reason stays, and is sent to all.
+  // Fails with a reason: the first one stays, and is sent to all.
   void fail(Error const& reason) {
     if (!failure_) failure_ = reason;
     give_up();
   }
-  // Hears that a peer has failed, and has given up what was in flight on these channels, a bit for each. Operations that it had
-  // completed, or that do not need it, go on for a quarter of a second at most: `move_on` gives up once there is no hope.
+  // Hears that a peer has failed, and has given up the operations in flight on these channels, a bit for each. Operations
+  // completed by it, or without need of it, go on for a quarter of a second at most: `move_on` gives up once there is no hope.
   void hear(Error const& reason, std::uint64_t given_up);
-  // Gives up after the failure: forgets what is in flight, and tells all.
+  // Gives up after the failure: forgets all operations in flight, and tells all.
   void give_up();
   // Gives up, and throws the reason.
   [[noreturn]] PARALLAX_COLD void refuse();
-  // Returns whether all of the channel's operation is there, and gone.
+  // Returns true if all of the channel's operation is there, and gone.
   bool complete(int channel) const { return blocks_.complete(channel) && !(host_ && !host_->neighbours().complete(channel)); }
-  // Returns whether a failed rank has given up what was in flight there: then no rank completes it.
+  // Returns true if a failed rank has given up the operation in flight there: then no rank completes it.
   bool given_up(int channel) const { return ((given_up_ >> channel) & 1) != 0; }
-  // Returns whether the channel's operation needs that rank.
+  // Returns true if the channel's operation needs that rank.
   bool needs(int channel, int rank) const {
     return near(rank) ? host_->neighbours().needs(channel, rank) : blocks_.needs(channel, rank);
   }
-  // Returns, after a failure, whether an operation in flight may be completed all the same, since it needs none of the ranks
-  // that are gone.
+  // Returns true if, after a failure, an operation in flight may be completed all the same, without need of the ranks that are
+  // gone.
   PARALLAX_COLD bool hopes() const;
-  // Error (transport) of a rank, and what it did.
+  // Returns Error (transport) of a rank, with its deed.
   Error broken(int rank, std::string_view what) const {
     return {Errc::transport, rank, "", "",
             joined({"rank ", rank, " on ", peers_.host(rank), " ", what, " (seen by rank ", options.rank, ")"})};
   }
   void tell_status(int to, FrameKind kind);
-  // Whether blocks to and from another rank go through memory.
+  // Returns true if blocks to and from another rank go through memory.
   bool near(int rank) const { return host_ && host_->neighbours().has(rank); }
 
   Birth birth_;
@@ -155,12 +154,12 @@ class SocketEndpoint final : private PeerSink {
   SocketBlocks blocks_;
   SocketMailbox mailbox_;
   SocketHostMeeting host_meeting_;
-  std::unique_ptr<SocketHost> host_;  // null where no other rank shares memory with this one
+  std::unique_ptr<SocketHost> host_;  // null if no other rank shares memory with this one
   std::optional<Error> failure_;
   std::chrono::steady_clock::time_point failed_at_{};
-  std::uint64_t given_up_ = 0;                 // by peers that have failed
+  std::uint64_t given_up_ = 0;                 // by failed peers
   bool told_ = false;                          // all know of the failure: nothing is sent or received any more
-  std::vector<std::vector<std::byte>> texts_;  // by rank: an Error, or a directory, that comes
+  std::vector<std::vector<std::byte>> texts_;  // by rank: an Error, or a directory, in arrival
   std::vector<std::byte> directory_;
 };
 
@@ -168,9 +167,9 @@ class SocketEndpoint final : private PeerSink {
 
 // ---- operations ----
 
-// ---- what comes ----
+// ---- arrivals ----
 
-// ---- how it ends ----
+// ---- the end ----
 
 }  // namespace parallax::detail
 

@@ -1,4 +1,4 @@
-// What two ranks say to each other over a connection: frames of a header and at most some hundred kilobytes. Connections
+// The language of two ranks on a connection: frames of a header and at most some hundred kilobytes. Connections
 // (detail/transport/socket/connection.hpp) read and write them.
 #pragma once
 
@@ -13,47 +13,47 @@
 
 namespace parallax::inline v0_2::detail {
 
-// What a frame carries. The order is part of what ranks agree on.
+// Content of a frame. Ranks agree on the order as well.
 enum class FrameKind : std::uint8_t {
   block,      // of an operation on a channel
   request,    // a letter
   answer,     // a letter, likewise
   credit,     // nothing: so many requests (`number`) were taken, since the beginning
-  question,   // the RankStatus of a rank that asks for its peer's
-  status,     // the RankStatus of a rank that was asked, or announces a pause
-  directory,  // by rank 0: where every rank listens
-  abort,      // an Error: the communicator has failed; what was in flight is given up (`number`: a bit for each channel)
+  question,   // the asking rank's RankStatus: it asks for its peer's
+  status,     // the RankStatus of a rank, as an answer or to announce a pause
+  directory,  // by rank 0: the addresses of all ranks' listeners
+  abort,      // an Error: the communicator has failed; these operations are given up (`number`: a bit for each channel)
   goodbye,    // nothing: the rank ends its communicator, and all is well
-  place,      // a Place: what the rank shows to those of its host
-  found,      // nothing: whether the rank has found what those of its host show (`number`: 1 or 0)
-  bell,       // nothing: something has changed in memory that both ranks share
+  place,      // a Place, shown by the rank to others of its host
+  found,      // nothing: the rank has found all places of its host, or not (`number`: 1 or 0)
+  bell,       // nothing: news in memory shared by both ranks
 };
 inline constexpr auto last_frame_kind = FrameKind::bell;
 
-// Returns a kind of frame as errors name it.
+// Returns the name of a kind of frame, for errors.
 char const* name_of(FrameKind kind);
 
 // The bytes of a message in one frame at most. A begun frame must be ended: an abort waits for so much, and so much is copied
 // of a withdrawn block.
 inline constexpr std::size_t frame_bytes = std::size_t{256} << 10;
 
-// The header of a frame, in the order of bytes that both ends share. A message of `total` bytes travels as frames with the same
-// header, one behind the other. All but the last have `frame_bytes` of it. Behind the bytes of a frame comes their sum where
-// `summed` says so: the CRC-32C of this header and of all bytes of the message up to there.
+// The header of a frame, in the order of bytes common to both ends. A message of `total` bytes travels as frames with the same
+// header, one behind the other. All but the last have `frame_bytes` of it. With `summed`, their sum comes behind the bytes of a
+// frame: the CRC-32C of this header and of all bytes of the message up to there.
 struct FrameHeader {
   std::uint32_t check = 0;  // the CRC-32C of the bytes behind it
   FrameKind kind = FrameKind::block;
   std::uint8_t channel = 0;  // of a block
   std::uint8_t summed = 0;   // 1 or 0; of a message without bytes nothing is summed
   std::uint8_t unused = 0;   // always 0
-  std::uint64_t number = 0;  // of the operation on the channel, from 1; of what has no bytes, its meaning
+  std::uint64_t number = 0;  // of the operation on the channel, from 1; of messages without bytes, their meaning
   std::uint64_t total = 0;   // bytes of the message
 
-  // Returns what `check` must be.
+  // Returns the right value of `check`.
   std::uint32_t own_check() const {
     return crc32c(0, reinterpret_cast<std::byte const*>(this) + sizeof check, sizeof *this - sizeof check);
   }
-  // Returns the bytes of the message in a frame that has so many before it.
+  // Returns the bytes of the message in a frame behind so many.
   std::size_t bytes_behind(std::uint64_t before) const {
     return static_cast<std::size_t>(std::min<std::uint64_t>(frame_bytes, total - before));
   }
@@ -61,20 +61,20 @@ struct FrameHeader {
 static_assert(sizeof(FrameHeader) == 24);
 
 using FrameSum = std::uint32_t;
-// Returns a sum as errors show it.
+// Returns a sum in digits, for errors.
 std::string in_digits(FrameSum sum);
 
-// Returns the bytes that a message takes on its connection: its own, and of each frame the header, and with `summed` the sum.
+// Returns the bytes of a message on its connection: its own, and of each frame the header, and with `summed` the sum.
 inline constexpr std::uint64_t bytes_of_frames(std::uint64_t total, bool summed) {
   std::uint64_t const frames = total > 0 ? (total - 1) / frame_bytes + 1 : 1;
   return total + frames * (sizeof(FrameHeader) + (summed && total > 0 ? sizeof(FrameSum) : 0));
 }
 
-// Makes room for so many bytes of a message: it is kept until all of it is there. The bytes read so far bound the memory, not
-// the message's own word of its size: of a long one that is never twice as much.
+// Makes room for so many bytes of a message, kept until all of it is there. The bytes read so far bound the memory, not the
+// message's own word of its size: of a long one it is never twice as much.
 std::byte* grow(std::vector<std::byte>& memory, std::size_t bytes, std::uint64_t total);
 
-// A queue which keeps its memory: steady use allocates nothing.
+// A queue with lasting memory: steady use allocates nothing.
 template <class T>
 class Fifo {
  public:

@@ -33,7 +33,7 @@ PARALLAX_INLINE Greeting::State Greeting::understand() {
     if (their_hello_.order != expected.order) return fail("has another order of bytes");
     if (their_hello_.version != expected.version) {
       another_version_ = true;
-      if (!calls_) {  // so that the caller can tell, too
+      if (!calls_) {  // so the caller can tell, too
         [[maybe_unused]] auto const said = ::send(socket_.get(), &my_hello_, sizeof my_hello_, MSG_NOSIGNAL);
       }
       return fail(joined({"speaks version ", their_hello_.version, " of the protocol, and this rank version ", expected.version,

@@ -1,6 +1,6 @@
-// How two processes that meet over a connection prove that they are ranks of one job: each sends a number that was never used
-// before, and proves that it knows the key by a code of both numbers and of what it says about itself. Meetings
-// (detail/transport/socket/meeting.hpp) have one for each connection that is not known yet. Nothing here blocks.
+// The proof of two processes that meet over a connection: they are ranks of one job. Each sends a number never used before, and
+// proves that it knows the key by a code of both numbers and of its own facts. Meetings (detail/transport/socket/meeting.hpp)
+// have one for each unknown connection. Nothing here blocks.
 #pragma once
 
 #include <unistd.h>
@@ -21,12 +21,12 @@
 
 namespace parallax::inline v0_2::detail {
 
-// What a rank says about itself.
+// A rank's facts about itself.
 struct RankFacts {
   std::int32_t rank = 0, size = 0;
   std::int32_t window = 0;         // of its mailbox
-  std::uint16_t port = 0;          // where it listens
-  std::uint8_t shared_memory = 0;  // 1 where it was given that option
+  std::uint16_t port = 0;          // of its listener
+  std::uint8_t shared_memory = 0;  // 1 if it was given this option
   std::uint8_t checksums = 0;      // likewise
   std::uint64_t largest = 0;       // of its mailbox
   std::uint64_t communicator = 0;  // by chance: another one each time
@@ -41,15 +41,15 @@ void fill_by_chance(void* bytes, std::size_t size);
 // Puts a text into an array, cut to fit.
 void set_text(std::array<char, 64>& to, std::string_view text);
 
-// Says of which host this process is one.
+// Fills in the host of this process.
 void set_host(RankFacts& facts);
 
-// One end of a handshake: a caller's, which speaks first, or that of who was called, which proves itself last.
+// One end of a handshake: the caller's, first to speak, or the called one's, last to prove itself.
 class Greeting {
  public:
   enum class State { pending, done, failed };
 
-  // `key`: may be empty, and is copied; `mine` is when it is told. `until`: after that it has failed.
+  // `key`: may be empty, and is copied; `mine`: read when it is told. `until`: afterwards the handshake has failed.
   Greeting(OwnedDescriptor socket, bool calls, std::string_view key, RankFacts const& mine, Moment until)
       : socket_{std::move(socket)}, calls_{calls}, key_{key}, mine_{&mine}, until_{until} {
     fill_by_chance(my_hello_.number.data(), my_hello_.number.size());
@@ -59,18 +59,18 @@ class Greeting {
   Greeting(Greeting const&) = delete;
   Greeting& operator=(Greeting const&) = delete;
 
-  // The connection, and what to ask of a poll.
+  // Returns the connection, and the events for a poll.
   int socket() const { return socket_.get(); }
   short wants() const { return static_cast<short>(said_ < to_say_.size() ? POLLOUT : POLLIN); }
-  // Says and hears what can be said and heard now.
+  // Says and hears as much as possible now.
   State move_on();
-  // Whether the other end speaks this protocol.
+  // Returns true if the other end speaks this protocol.
   bool greeted() const { return greeted_; }
   // Why it has failed.
   std::string const& why() const { return why_; }
-  // Returns whether that is because the other end speaks another version of the protocol.
+  // Returns true if it has failed because the other end speaks another version of the protocol.
   bool is_of_another_version() const { return another_version_; }
-  // What the other end has said, once it is done.
+  // Returns the other end's facts, once the handshake is done.
   RankFacts const& theirs() const { return their_proof_.facts; }
   // Gives the connection away.
   OwnedDescriptor take() { return std::move(socket_); }
@@ -101,7 +101,7 @@ class Greeting {
     why_ = why;
     return State::failed;
   }
-  // What proves the facts of one end to the other: `by_caller` says whose they are.
+  // Returns the proof of one end's facts for the other. `by_caller`: they are the caller's.
   Digest code_of(RankFacts const& facts, bool by_caller) const {
     Hmac hmac{std::as_bytes(std::span{key_.data(), key_.size()})};
     std::byte const who{static_cast<unsigned char>(by_caller ? 1 : 2)};
@@ -115,7 +115,7 @@ class Greeting {
     Proof const proof{*mine_, code_of(*mine_, calls_)};
     say(&proof, sizeof proof);
   }
-  // The message that was heard, in turn: a hello, then a proof.
+  // Understands a message, in turn: a hello, then a proof.
   State understand();
 
   OwnedDescriptor socket_;

@@ -1,5 +1,5 @@
-// What a rank over sockets has with those of its host: how they come to memory that they share, and what they do through it.
-// An endpoint (detail/transport/socket/endpoint.hpp) owns one of each.
+// A rank's ties over sockets to others of its host: the way to common memory, and its use. An endpoint
+// (detail/transport/socket/endpoint.hpp) owns one of each.
 #pragma once
 
 #include <algorithm>
@@ -21,42 +21,42 @@
 
 namespace parallax::inline v0_2::detail {
 
-// The ranks of every host by messages: a rank tells those of its host what it shows, and then all ranks of the world whether it
-// has found what they show; so every rank knows who shares memory with whom.
+// A meeting of every host's ranks by messages: a rank shows its place to the others of its host, and then tells all ranks of
+// the world if it has found theirs; so every rank knows all ranks with common memory.
 class SocketHostMeeting final : public HostMeeting {
  public:
-  // `await(missing)` moves on everything until `missing()`, a rank that is waited for, is -1. It throws what ends the meeting.
+  // `await(missing)` moves on everything until `missing()`, an awaited rank, is -1. It throws errors that end the meeting.
   using Await = FunctionRef<void(FunctionRef<int()>)>;
 
   explicit SocketHostMeeting(int size) : ranks_(static_cast<std::size_t>(size)), groups_(ranks_.size(), -1) {}
 
-  // Collective over the world: memory of so many bytes for each pair of ranks of this host. `hosts`: by rank. None where this
-  // rank is alone, or where it cannot be had.
+  // Collective over the world: memory of so many bytes for each pair of ranks of this host. `hosts`: by rank. None if this rank
+  // is alone, or if there is no memory.
   template <class Bytes>
   std::unique_ptr<HostMemory> meet(SocketPeers& peers, int rank, std::vector<int> const& hosts, Bytes const& bytes,
                                    Await await);
-  // Whether this rank has said all that others wait for: from then on they may be quicker.
+  // Returns true if this rank has said all words awaited by others: from then on they may be quicker.
   bool has_answered() const { return here_.size() == 1 || ranks_[static_cast<std::size_t>(rank_)].answer != Answer::none; }
-  // The first rank of this host whose process that is, or -1.
+  // Returns the first rank of this host in that process, or -1.
   int owner_of(Place const& place) const {
     auto const is = [&](int rank) { return ranks_[static_cast<std::size_t>(rank)].place.process == place.process; };
     auto const found = std::find_if(here_.begin(), here_.end(), is);
     return found == here_.end() ? -1 : *found;
   }
-  // The ranks of this host, in their order, and this one's place among them.
+  // Returns the ranks of this host, in their order; `self` is this one's place among them.
   std::vector<int> const& here() const { return here_; }
   std::size_t self() const { return static_cast<std::size_t>(std::find(here_.begin(), here_.end(), rank_) - here_.begin()); }
-  // Whether two ranks share memory: the same on every rank that asks, once they have met.
+  // Returns true if two ranks share memory: the same on every rank, once they have met.
   bool share(int one, int other) const {
     int const group = groups_[static_cast<std::size_t>(one)];
     return group >= 0 && group == groups_[static_cast<std::size_t>(other)];
   }
 
-  // Returns the room for a place that begins to come from that rank.
+  // Returns the room for a place in arrival from that rank.
   std::byte* begin(int from) { return reinterpret_cast<std::byte*>(&at(from).place); }
-  // It is there.
+  // Notes that the place is there.
   void come(int from) { at(from).shows = true; }
-  // That rank says whether it has found what those of its host show.
+  // Notes a rank's answer: it has found all places of its host, or not.
   void answer(int from, bool found) { at(from).answer = found ? Answer::found : Answer::missed; }
 
   List<Place> gather(Place const& mine) override;
@@ -70,61 +70,61 @@ class SocketHostMeeting final : public HostMeeting {
     Answer answer = Answer::none;
   };
   Rank& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
-  // Waits for the answers of all who are not alone, and says who shares memory.
+  // Waits for the answers of all who are not alone, and finds the groups with common memory.
   void hear_answers();
 
   std::vector<Rank> ranks_;
-  std::vector<int> here_, groups_;  // groups_: by rank, its host where that has shared memory, else -1
+  std::vector<int> here_, groups_;  // groups_: by rank, its host if it has shared memory, else -1
   int rank_ = 0;
   std::vector<int> const* hosts_ = nullptr;
   SocketPeers* peers_ = nullptr;
   Await const* await_ = nullptr;
 };
 
-// What a rank has with others of its host once they share memory. Blocks go through it; who sleeps is rung by a message.
+// A rank's ties to others of its host with common memory. Blocks go through it; sleepers are rung by a message.
 class SocketHost {
  public:
-  // `here`: the ranks of the host, of which this one has place `self`.
+  // `here`: the ranks of the host; this one has place `self`.
   SocketHost(std::unique_ptr<HostMemory> memory, std::vector<int> const& here, std::size_t self, int rank, int size)
       : memory_{std::move(memory)},
         bells_{memory_->data(), self},
         neighbours_{memory_->data() + Bells::memory_bytes(here.size()), {here.begin(), here.end()}, rank, size},
         loans_{memory_->data() + memory_bytes(here.size()) - Loans::memory_bytes(here.size()), here.size(), self},
         rank_{rank} {}
-  // What so many ranks need of memory.
+  // Returns the bytes of memory for so many ranks.
   static std::size_t memory_bytes(std::size_t ranks) {
     return Bells::memory_bytes(ranks) + Neighbours::memory_bytes(ranks) + Loans::memory_bytes(ranks);
   }
 
-  // The blocks; who posts some rings afterwards.
+  // Returns the blocks; after posting some, ring.
   Neighbours& neighbours() { return neighbours_; }
   Neighbours const& neighbours() const { return neighbours_; }
-  // What these ranks lend each other.
+  // Returns the loans among these ranks.
   Loans& loans() { return loans_; }
 
-  // What changes from here on is news.
+  // Begins a turn: later changes are news.
   void look() { bells_.look(); }
   // Moves on all blocks, and rings. Error (mismatch).
   void move_on(SocketPeers& peers);
-  // Wakes who sleeps and has to see what this rank has changed.
+  // Wakes sleepers with news from this rank.
   void ring(SocketPeers& peers) {
     moved_ = neighbours_.tell([&](std::size_t place, int rank) {
       if (bells_.announce(place)) peers.tell(rank, FrameKind::bell, 0, {});
     });
     news_ = news_ || moved_;
   }
-  // True where nothing has moved and nothing is new: then others ring, until this rank gets up.
+  // Returns true if nothing has moved and nothing is new: then others ring, until this rank gets up.
   bool lie_down() {
     bool const may = bells_.lie_down() && !news_;
     news_ = false;
     return may;
   }
   void get_up() { bells_.get_up(); }
-  // Whether the last `move_on` has moved anything: then there may be more.
+  // Returns true if the last `move_on` has moved anything: then there may be more.
   bool moved() const { return moved_; }
 
  private:
-  // Error (mismatch) of a rank that has sent what was not expected.
+  // Returns Error (mismatch) of a rank with an unexpected block.
   Error disagreement(int rank, std::string_view sent, std::size_t expected) const {
     return {Errc::mismatch, rank, "ialltoallv", "",
             joined({"rank ", rank, " sent ", sent, " bytes where ", expected, " were expected by rank ", rank_})};

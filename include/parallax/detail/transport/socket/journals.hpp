@@ -1,5 +1,5 @@
-// The journals of ranks over sockets: this rank's own, and what others told of theirs. An endpoint
-// (detail/transport/socket/endpoint.hpp) owns one, and sends what it says.
+// The journals of ranks over sockets: this rank's own, and the others' as told by them. An endpoint
+// (detail/transport/socket/endpoint.hpp) owns one, and sends its questions and answers.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Who asks tells its own as well. Times are those of this rank's clock.
+// Journals by rank. A question tells the asker's own as well. Times are of this rank's clock.
 class SocketJournals {
  public:
   // This rank's own.
@@ -26,24 +26,24 @@ class SocketJournals {
   // Called once, before anything else.
   void join(int size) { peers_.resize(static_cast<std::size_t>(size)); }
 
-  // What a peer has told last: `fresh`, if that answers a question, or a pause that it has announced.
+  // Returns a peer's last word: an answer, with `fresh` set, or an announced pause.
   std::optional<RankStatus> status_of(int other, bool& fresh) const {
     Peer const& peer = at(other);
     fresh = peer.answered;
     return fresh || peer.paused() ? peer.heard : std::nullopt;
   }
-  // Whether that rank is to be asked now, which it is once.
+  // Returns true if that rank is to be asked now: once.
   bool asks(int other) {
     if (std::exchange(at(other).asked, true)) return false;
     at(other).answered = false;
     return true;
   }
-  // Whether that rank waits for an answer, which is given now.
+  // Returns true if that rank waits for an answer, which the caller gives now.
   bool owes(int other) { return std::exchange(at(other).waits, false); }
 
-  // Returns room for the status that begins to come from that rank.
+  // Returns room for a status in arrival from that rank.
   std::byte* begin(int from) { return reinterpret_cast<std::byte*>(&at(from).arriving); }
-  // All of it is there.
+  // Takes in a status: all of it is there.
   void come(int from, bool question) {
     Peer& peer = at(from);
     RankStatus told = checked(peer.arriving);
@@ -55,7 +55,7 @@ class SocketJournals {
     peer.answered = true;
     peer.waits = peer.waits || question;
   }
-  // Of those that peers have announced.
+  // Returns the longest of the pauses announced by peers.
   std::chrono::nanoseconds longest_pause() const {
     std::int64_t longest = 0;
     for (Peer const& peer : peers_)

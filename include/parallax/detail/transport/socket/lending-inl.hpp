@@ -14,7 +14,7 @@ PARALLAX_INLINE void SocketLending::reclaim(int channel, SocketPeers& peers) noe
       rest();
       if (std::chrono::steady_clock::now() - began < patience) continue;
       try {
-        peers.move_on();  // which sees whether its process has ended
+        peers.move_on();  // notices the end of its process
       } catch (...) {}    // no memory: the next time, perhaps
       cut_off_[holder] = held(channel, holder, peers) && renew(channel);
     }

@@ -1,5 +1,5 @@
-// The loans of a rank over sockets to others of its host, and the loans of theirs that it holds. The endpoint
-// (detail/transport/socket/endpoint.hpp) has one with the memory that they share.
+// The loans of a rank over sockets to others of its host, and its holds on theirs. The endpoint
+// (detail/transport/socket/endpoint.hpp) has one with the memory shared by them.
 #pragma once
 
 #include <array>
@@ -18,11 +18,12 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Memory of SharedSpace is lent where it lies. A rank that gets a loan back waits for who holds it, but not for a process that
-// has ended, nor for long: then it takes other pages for what it has lent.
+// Loans of one rank. Memory of SharedSpace is lent in its place. A rank waits for the holders of a returned loan, but not for a
+// process that has ended, nor for long: then it takes other pages for the lent memory.
 class SocketLending {
  public:
-  // `here`: the ranks of the host, whose loans these are. Before that, nobody holds anything. Both must outlive this object.
+  // `here`: the ranks of the host, parties to these loans. Before this call, nobody holds anything. Both must outlive this
+  // object.
   void join(Loans& loans, std::vector<int> const& here) {
     loans_ = &loans;
     here_ = &here;
@@ -49,10 +50,10 @@ class SocketLending {
   void release(int channel, int rank) noexcept {
     if (loans_) loans_->release(channel, place(rank));
   }
-  // Takes back the channel's lent memory. Does nothing in a forked child, which has lent nothing.
+  // Takes back the channel's lent memory. Does nothing in a forked child, as it has lent nothing.
   void reclaim(int channel, SocketPeers& peers) noexcept;
-  // Returns the address of a place; null where its memory has gone, or never was. Error (transport) that names `rank`, this
-  // one, for its own lack.
+  // Returns the address of a place; null if its memory has gone, or never was. Error (transport) with `rank`, this one, for its
+  // own lack.
   std::byte* address_of(Place const& place, int rank) const {
     std::byte* const memory = shared_blocks.address_of(place);
     if (memory || !is_lack()) return memory;
@@ -61,16 +62,16 @@ class SocketLending {
   }
 
  private:
-  static constexpr std::chrono::milliseconds patience{100};  // with a holder, which sums for less than one
+  static constexpr std::chrono::milliseconds patience{100};  // with a holder: its sums take less than one
 
   std::size_t place(int rank) const {
     return static_cast<std::size_t>(std::find(here_->begin(), here_->end(), rank) - here_->begin());
   }
-  // Whether that rank may still touch what is lent.
+  // Returns true if that rank may still touch the lent memory.
   bool held(int channel, std::size_t holder, SocketPeers& peers) {
     return loans_->held(channel, holder) && !cut_off_[holder] && !peers.connection((*here_)[holder]).ended();
   }
-  // What is lent on a channel lies on other pages from now on. False where there is no memory for that.
+  // Moves the memory lent on a channel to other pages. False if there is no memory for them.
   bool renew(int channel) noexcept {
     auto const& blocks = lent_[static_cast<std::size_t>(channel)];
     return std::all_of(blocks.begin(), blocks.end(), [](std::uint64_t id) { return shared_blocks.renew(id); });
@@ -79,10 +80,10 @@ class SocketLending {
   Birth birth_;
   Loans* loans_ = nullptr;
   std::vector<int> const* here_ = nullptr;
-  std::vector<char> cut_off_;  // by place: it holds something on pages that this rank has left
+  std::vector<char> cut_off_;  // by place: it holds something on pages left by this rank
   std::array<SharedBuffer<std::byte>, channels> windows_;
-  std::vector<std::uint64_t> shown_;                       // the blocks of places that were asked for since the last loan
-  std::array<std::vector<std::uint64_t>, channels> lent_;  // those of the channel's loan
+  std::vector<std::uint64_t> shown_;                       // the blocks of places asked for since the last loan
+  std::array<std::vector<std::uint64_t>, channels> lent_;  // the blocks of the channel's loan
 };
 
 }  // namespace parallax::detail

@@ -1,5 +1,5 @@
-// The letters of ranks over sockets, and their questions to each other about what they are doing: of an endpoint, all that
-// needs no operation. comm/socket.hpp includes it.
+// The letters of ranks over sockets, and their questions to each other about their activity: the parts of an endpoint without
+// operations. comm/socket.hpp includes it.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// Letters between ranks over sockets: those that came and were not taken, and the credits of requests. An endpoint
-// (detail/transport/socket/endpoint.hpp) owns one, and sends what it says.
+// Letters between ranks over sockets: the arrived ones, and the credits of requests. An endpoint
+// (detail/transport/socket/endpoint.hpp) owns one, and sends for it.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Does not send anything itself. What a rank writes to itself stays here.
+// Letters of one rank. Sends nothing itself. Letters of a rank to itself stay here.
 class SocketMailbox {
  public:
   MailboxBounds bounds;
@@ -26,14 +26,14 @@ class SocketMailbox {
     peers_.resize(static_cast<std::size_t>(size));
   }
 
-  // Whether one more request to that rank would exceed the window.
+  // Returns true if one more request to that rank would exceed the window.
   bool full(int to) const {
     Peer const& peer = at(to);
     return peer.posted - peer.credited >= static_cast<std::uint64_t>(bounds.window);
   }
-  // A request was sent to that rank.
+  // Counts a request sent to that rank.
   void posted(int to) { ++at(to).posted; }
-  // Notes that a rank has taken so many requests since the beginning. False where that cannot be.
+  // Notes that a rank has taken so many requests since the beginning. False if it cannot be true.
   bool credit(int from, std::uint64_t taken) {
     Peer& peer = at(from);
     bool const can_be = taken >= peer.credited && taken <= peer.posted;
@@ -41,19 +41,19 @@ class SocketMailbox {
     return can_be;
   }
 
-  // This rank's letters to itself: as LetterQueue has it.
+  // Posts this rank's letters to itself, like LetterQueue.
   bool post_own(LetterLane lane, LetterParts parts) { return own_[lane_index(lane)].post(parts, lane, bounds.window); }
 
-  // Returns whether that rank may send one more request: as many may wait as the window has.
+  // Returns true if that rank may send one more request: as many may wait as the window has.
   bool expects_request(int from) const {
     return at(from).letters[lane_index(LetterLane::requests)].size() < static_cast<std::size_t>(bounds.window);
   }
-  // Returns the room for a letter that begins to come, or goes on, with the first bytes of it.
+  // Returns the room for a letter in arrival, with the first bytes of it.
   std::byte* grow(int from, std::size_t bytes, std::uint64_t total) { return detail::grow(at(from).arriving, bytes, total); }
-  // All of it is there.
+  // Ends a letter: all of it is there.
   void come(int from, LetterLane lane) { at(from).letters[lane_index(lane)].push(std::exchange(at(from).arriving, spare())); }
 
-  // The next letter of that rank, or of any in turn (-1). False where there is none.
+  // Takes the next letter of that rank, or of any in turn (-1). False if there is none.
   bool take(LetterLane lane, int from, Letter& letter) {
     int const size = static_cast<int>(peers_.size());
     for (int k = 0; k < (from < 0 ? size : 1); ++k) {
@@ -65,7 +65,7 @@ class SocketMailbox {
     }
     return false;
   }
-  // Of the request that was just taken of that rank: what its credit says.
+  // Counts the request just taken of that rank. Returns the number for its credit.
   std::uint64_t taken(int from) { return ++at(from).taken; }
 
  private:
@@ -87,13 +87,13 @@ class SocketMailbox {
     spare_ = letters.pop();
     return true;
   }
-  // Memory for the next letter, of one that was taken.
+  // Returns memory for the next letter, of a taken one.
   std::vector<std::byte> spare() { return std::exchange(spare_, {}); }
 
   int rank_ = 0;
   std::vector<Peer> peers_;         // by rank
   std::array<LetterQueue, 2> own_;  // by lane
-  std::array<int, 2> turns_{};      // by lane: who is looked at first
+  std::array<int, 2> turns_{};      // by lane: the rank to look at first
   std::vector<std::byte> spare_;
 };
 

@@ -94,7 +94,7 @@ PARALLAX_INLINE void SocketMeeting::wait_a_moment() {
 }
 
 PARALLAX_INLINE void SocketMeeting::accept_some() {
-  constexpr int at_once = 64;  // then those who are here have their turn
+  constexpr int at_once = 64;  // then callers already here have their turn
   for (int k = 0; listener_ && k < at_once; ++k) {
     OwnedDescriptor socket{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
     if (!socket && is_lack()) {
@@ -104,7 +104,7 @@ PARALLAX_INLINE void SocketMeeting::accept_some() {
     }
     if (!socket) return;
     if (rendezvous_.key().empty() && !socket_address(socket).loopback()) continue;
-    if (callers_.size() >= 2 * links_.size() + 64) callers_.erase(callers_.begin());  // a stranger, who keeps silent
+    if (callers_.size() >= 2 * links_.size() + 64) callers_.erase(callers_.begin());  // a stranger, silent
     auto const until = std::min<Moment>(until_, std::chrono::steady_clock::now() + patience);
     callers_.push_back(std::make_unique<Greeting>(std::move(socket), false, rendezvous_.key(), mine_, until));
   }
@@ -174,7 +174,7 @@ PARALLAX_INLINE bool SocketMeeting::alive(OwnedDescriptor const& socket) {
   return count > 0 || (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK));
 }
 
-// Both ends of a connection come to the same words: of two ranks that disagree it is the higher one.
+// Throws about ranks that disagree. Both ends of a connection come to the same words, about the higher one.
 PARALLAX_INLINE void SocketMeeting::check(RankFacts const& theirs) {
   auto const refuse = [](int rank, std::string const& why) {
     throw Error{Errc::mismatch, rank, "SocketCommunicator", "", why};

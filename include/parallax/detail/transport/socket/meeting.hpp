@@ -1,6 +1,6 @@
-// How ranks over sockets find each other: rank 0 listens where everybody looks for it, all others call it, and then those with
-// lower numbers. An endpoint (detail/transport/socket/endpoint.hpp) has one until its world is together. Strangers who call are
-// heard for some seconds and some hundred bytes, and then dropped.
+// The meeting of ranks over sockets: rank 0 listens at a known place, all others call it, and then ranks with lower numbers. An
+// endpoint (detail/transport/socket/endpoint.hpp) has one until its world is together. Strangers' calls are heard for some
+// seconds and some hundred bytes, and then dropped.
 #pragma once
 
 #include <algorithm>
@@ -28,43 +28,42 @@ struct RankLink {
   RankFacts facts;
   // Its address as seen from here, with the port of the connection.
   SocketAddress address;
-  // Whether it is there; the socket may have been taken since.
+  // True if the rank is there; the socket may have been taken since.
   bool there = false;
 };
 
-// Refers to the options. Everything has to have happened before `until`. A rank that still waits after three seconds says so, once,
-// in a line on stderr.
+// A meeting of ranks. Refers to the options. Everything has to have happened before `until`. A rank that still waits after
+// three seconds says so, once, in a line on stderr.
 class SocketMeeting {
  public:
   // `listener`: rank 0's own, or none.
   SocketMeeting(SocketOptions const& options, OwnedDescriptor listener, Moment until);
 
-  // By rank 0: until all others have called. Error: timeout that names who is missing, mismatch where ranks were told of
-  // different worlds, transport where it cannot listen, invalid_argument for an address that needs a key, and those of
-  // Rendezvous.
+  // By rank 0: waits until all others have called. Error: timeout with the names of the missing, mismatch if ranks were told of
+  // different worlds, transport if it cannot listen, invalid_argument for an address that needs a key, and Rendezvous' errors.
   void await_all();
-  // By all others, first: until rank 0 was reached. Errors likewise.
+  // By all others, first: calls until rank 0 was reached. Errors likewise.
   void call_first();
-  // Joins all others: `addresses` by rank, where each listens. Returns once all but rank 0 were reached, or have called. `look`
-  // throws what rank 0 says meanwhile of a rank that has failed.
+  // Joins all others. `addresses`: of their listeners, by rank. Returns once all but rank 0 were reached, or have called.
+  // `look` throws rank 0's words meanwhile of a failed rank.
   void join(std::vector<SocketAddress> const& addresses, FunctionRef<void()> look);
 
-  // Error (timeout) that names those who are not there.
+  // Returns Error (timeout) with the names of the missing.
   Error missing() const;
 
-  // By rank: those that were reached, also after an Error; the rank's own has no socket.
+  // Returns the links of the reached ranks, by rank, also after an Error; the rank's own has no socket.
   std::vector<RankLink>& links() { return links_; }
-  // By rank, once all are there: its host, numbered from 0 in the order of their first rank.
+  // Returns each rank's host, by rank, once all are there. Hosts are numbered from 0 in the order of their first rank.
   std::vector<int> hosts() const;
-  // Who has proved itself and must not join, to be told why.
+  // Returns the link of a rank that has proved itself and must not join, to be told the reason.
   RankLink& refused() { return refused_; }
 
  private:
-  static constexpr std::chrono::milliseconds retry{20};  // between two calls of a rank that does not answer
-  static constexpr std::chrono::seconds patience{5};     // with those who have called and are not known yet
-  static constexpr std::chrono::seconds silence{3};      // of a rank that waits
+  static constexpr std::chrono::milliseconds retry{20};  // between two calls of a silent rank
+  static constexpr std::chrono::seconds patience{5};     // with callers not known yet
+  static constexpr std::chrono::seconds silence{3};      // of a waiting rank
 
-  // A rank to be called, and what has become of it.
+  // A rank to be called, and the state of the call.
   struct Call {
     int rank = 0;
     std::vector<SocketAddress> addresses;
@@ -75,7 +74,7 @@ class SocketMeeting {
     std::string why = "was not reached";
     bool greeted = false;  // somebody there spoke the protocol
 
-    // What is known of a rank that was heard once is not replaced by that it is silent now.
+    // Notes a reason. A rank heard once keeps its own, though silent now.
     void note(std::string_view reason, bool heard = false) {
       if (heard || !greeted) why = reason;
       greeted = greeted || heard;
@@ -83,31 +82,31 @@ class SocketMeeting {
   };
 
   bool linked(int rank) const { return links_[static_cast<std::size_t>(rank)].there; }
-  // Moves on all greetings and calls, until this number of links is there. Throws Error (timeout), and what `look` throws.
+  // Moves on all greetings and calls, until this number of links is there. Throws Error (timeout), and all errors of `look`.
   void run(
       std::size_t links, FunctionRef<void()> look = [] {});
   void wait_a_moment();
   void accept_some();
   void greet_callers();
   void move_on(Call& call);
-  // Calls the next address. Error: invalid_argument where it needs a key, and those of Rendezvous.
+  // Calls the next address. Error: invalid_argument if it needs a key, and Rendezvous' errors.
   void dial(Call& call);
-  // How long the next address is waited for: where there are others, or may be soon, not for long at first.
+  // Returns the patience with the present address: if there are others, or may be soon, it is short at first.
   std::chrono::milliseconds patience_with(Call const& call) const;
   // Listens for ranks with higher numbers, wherever rank 0 is called at this address.
   void listen(SocketAddress const& first);
-  // A rank has proved itself. Error (mismatch) where it is none of this world.
+  // Admits a rank that has proved itself. Error (mismatch) if it is none of this world.
   void admit(Greeting& greeting, bool called);
   void check(RankFacts const& theirs);
-  // The ranks that are not there, as far as this one has to know of them, and why; `first` is the first of them.
+  // The missing ranks, as far as this one has to know of them, and the reasons; `first` is the first of them.
   struct Absent {
     std::string ranks, why;
     int first = -1, count = 0;
   };
   Absent absent() const;
-  // Says on stderr who is waited for, and where. Only the first call says anything.
+  // Says on stderr the missing ranks, and their addresses. Only the first call says anything.
   void say_who_is_missing();
-  // Whether a connection is still there, as far as one can see.
+  // Returns true if a connection is still there, as far as one can see.
   static bool alive(OwnedDescriptor const& socket);
   void need_key(SocketAddress const& address) const;
   // Returns Error (transport): the system has refused a call of this rank's.

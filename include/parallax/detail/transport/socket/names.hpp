@@ -1,5 +1,5 @@
-// What a name of a host stands for, without waiting for the system's resolver; and which addresses this host has itself. What
-// finds rank 0 (detail/transport/socket/rendezvous.hpp) includes it.
+// Addresses behind a name of a host, without waiting for the system's resolver; and this host's own. The search for rank 0
+// (detail/transport/socket/rendezvous.hpp) includes it.
 #pragma once
 
 #include <ifaddrs.h>
@@ -17,18 +17,18 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Looks a name up, again and again. The system's resolver may take longer than any deadline: it has a thread of its own, which
-// is left to itself where nobody waits for it any more. Digits need no thread.
+// A look-up of a name, again and again. The system's resolver may take longer than any deadline: it has a thread of its own,
+// left to itself if nobody waits for it any more. Digits need no thread.
 class NameLookUp {
  public:
   using Resolver = std::vector<SocketAddress> (*)(HostAndPort const&);
-  // Who is asked. Tests have one of their own.
+  // The resolver. Tests have one of their own.
   static inline Resolver resolver = &addresses_of;
 
   explicit NameLookUp(HostAndPort name) : name_{std::move(name)}, digits_{addresses_in_digits(name_)} {}
 
-  // Waits a moment at most. All addresses that the name stood for when it was looked up last, the system's best first; empty
-  // where nobody knows it (yet).
+  // Waits a moment at most. Returns all addresses of the name at its last look-up, the system's best first; empty if nobody
+  // knows it (yet).
   std::vector<SocketAddress> look() {
     if (!digits_.empty()) return digits_;
     if (!answer_.valid()) begin();
@@ -56,8 +56,8 @@ class NameLookUp {
   std::future<std::vector<SocketAddress>> answer_;
 };
 
-// At which addresses other hosts may reach this one, those of IPv4 first: of all interfaces that are up, but for loopback and
-// those of one link alone. Ports are 0.
+// Returns the addresses of this host for other hosts, IPv4 first: of all interfaces that are up, without loopback and without
+// addresses of one link alone. Ports are 0.
 std::vector<SocketAddress> own_addresses();
 
 }  // namespace parallax::detail

@@ -52,7 +52,7 @@ PARALLAX_INLINE int port_in_environment() {
   if (environment("TORCHELASTIC_USE_AGENT_STORE") != "True") return port;
   std::string const start =
       joined({environment("TORCHELASTIC_RUN_ID"), "/", environment("TORCHELASTIC_RESTART_COUNT"), "/", port});
-  return 20000 + static_cast<int>(checksum(start.data(), start.size()) % 12000);  // below what systems give away
+  return 20000 + static_cast<int>(checksum(start.data(), start.size()) % 12000);  // below the ports given away by systems
 }
 
 PARALLAX_INLINE std::string address_in_environment() {
@@ -73,7 +73,7 @@ PARALLAX_INLINE std::optional<SocketOptions> socket_options_from_environment() {
   auto const variable = [](char const* name) -> char const* { return std::getenv(name); };
   SocketOptions options;
   if (!detail::rank_claims(variable) && detail::pmi_claims(variable)) {
-    constexpr std::chrono::seconds patience{20};  // with a launcher at a port, which is there before its processes are
+    constexpr std::chrono::seconds patience{20};  // with a launcher at a port: it is there before its processes
     auto const own = detail::OwnLauncher::identity(variable, std::chrono::steady_clock::now() + patience);
     options.rank = own.rank, options.size = own.size, options.address = "pmi:";
   } else {

@@ -1,5 +1,5 @@
-// What a SocketCommunicator is made with, given by the program or found in the environment. comm/socket.hpp includes it, and
-// all that makes a world of sockets.
+// The options of a SocketCommunicator, given by the program or found in the environment. comm/socket.hpp includes it, and all
+// parts of a world of sockets.
 #pragma once
 
 #include <fcntl.h>
@@ -27,61 +27,60 @@ namespace parallax::inline v0_2 {
 struct SocketOptions {
   int rank = 0;  // this process's number, from 0
   int size = 1;  // how many processes there are
-  // Where rank 0 listens, and all others call it: "host:port", or "[host]:port" of IPv6 in digits. Or how they learn it:
-  // "file:PATH" of a file that all can see, which rank 0 writes and takes away; "pmi:" from the launcher that started the
-  // processes.
+  // Address of rank 0, called by all others: "host:port", or "[host]:port" of IPv6 in digits. Or the way to learn it:
+  // "file:PATH" of a file that all can see, written and taken away by rank 0; "pmi:" from the launcher of the processes.
   std::string address = "127.0.0.1:29500";
   // A secret of the job. Ranks prove to each other that they know it, and nobody else joins. Without one they meet on loopback
   // addresses alone, unless rank 0 makes one and leaves it in the file or with the launcher.
   std::string key = {};
-  // How long a wait may last before it is an Error (timeout).
+  // Longest wait; a longer one is an Error (timeout).
   std::chrono::nanoseconds deadline = std::chrono::seconds{60};
-  // How long a rank may be late for the construction; 0: as long as the deadline.
+  // Longest delay of a rank at the construction; 0: the deadline.
   std::chrono::nanoseconds meeting_deadline{0};
-  bool shared_memory = true;  // within a host; where it cannot be had, the connections
-  // Checksums of the bytes of blocks and letters on connections, like those of the headers before them, which always have one.
-  // Blocks and letters through memory of a host need none.
+  bool shared_memory = true;  // within a host; if there is none, the connections
+  // Checksums of the bytes of blocks and letters on connections, beside those of the headers before them, always there. Blocks
+  // and letters through memory of a host need none.
   bool checksums = false;
   // Of the mailbox of every rank.
   MailboxBounds mailbox = {};
 };
 
 namespace detail {
-// How long ranks may take to come together.
+// Returns the time for the ranks to come together.
 std::chrono::nanoseconds meeting_deadline(SocketOptions const& options);
 }  // namespace detail
 
-// Local. The options of a process that was started together with others, none where it was not.
-//   - with RANK, or JOB_COMPLETION_INDEX (Kubernetes) where that is missing; WORLD_SIZE; MASTER_ADDR and MASTER_PORT, as
-//     torchrun does it. PARALLAX_PORT takes the place of MASTER_PORT, and PARALLAX_RENDEZVOUS, an address as SocketOptions have
-//     it, that of both. torchrun's own store listens at MASTER_PORT, as TORCHELASTIC_USE_AGENT_STORE=True tells: then the port
-//     is another one, from 20000 to 31999, that all ranks of this start take alike
+// Local. Returns the options of a process started together with others, none for another process.
+//   - with RANK, or JOB_COMPLETION_INDEX (Kubernetes) without it; WORLD_SIZE; MASTER_ADDR and MASTER_PORT, as torchrun sets
+//     them. PARALLAX_PORT takes the place of MASTER_PORT, and PARALLAX_RENDEZVOUS, an address in the form of SocketOptions, the
+//     place of both. torchrun's own store listens at MASTER_PORT, if TORCHELASTIC_USE_AGENT_STORE=True: then the port is
+//     another one, from 20000 to 31999, the same for all ranks of this start
 //   - else by a launcher that speaks PMI-1, as mpiexec of MPICH and srun --mpi=pmi2 do: with PMI_FD, PMI_RANK and PMI_SIZE, or
 //     PMI_PORT and PMI_ID. The first SocketCommunicator with these options asks it, and no second one can
-// The key is what PARALLAX_JOB_KEY says, or what is in the file that PARALLAX_JOB_KEY_FILE names, which only its owner may
-// read. Error: invalid_argument for a variable that is missing or makes no sense, file for a file that others may read or that
-// cannot be read, misuse for variables of PMI without its launcher, and transport and timeout where that does not answer at
+// The key is the value of PARALLAX_JOB_KEY, or the content of the file in PARALLAX_JOB_KEY_FILE, for its owner's eyes alone.
+// Error: invalid_argument for a variable that is missing or makes no sense, file for a file that others may read or that cannot
+// be read, misuse for variables of PMI without its launcher, and transport and timeout if the launcher does not answer at
 // PMI_PORT.
 std::optional<SocketOptions> socket_options_from_environment();
 
 namespace detail {
 
-// A variable of the environment; empty where it is not set.
+// Returns a variable of the environment; empty if it is not set.
 std::string environment(char const* name);
 
-// The same of a number, from `least` on. Error (invalid_argument) where it is missing, or no such number.
+// Returns a number in a variable, from `least` on. Error (invalid_argument) if it is missing, or no such number.
 int number_in_environment(char const* name, int least);
 
-// What the file holds, without spaces and lines' ends behind it. Error (file).
+// Returns the content of the file, without spaces and lines' ends behind it. Error (file).
 std::string key_in_file(std::string const& path);
 
-// Whether there are all variables of a rank that has them all; what it returns is that of the rank, or null.
+// Returns the variable of the rank if all of a rank's variables are there, else null.
 char const* rank_claims(Environment variable);
 
-// The port of rank 0, as the environment has it. Error (invalid_argument).
+// Returns the port of rank 0, as the environment has it. Error (invalid_argument).
 int port_in_environment();
 
-// Where rank 0 listens, as the environment has it. Error (invalid_argument).
+// Returns the address of rank 0, as the environment has it. Error (invalid_argument).
 std::string address_in_environment();
 
 }  // namespace detail

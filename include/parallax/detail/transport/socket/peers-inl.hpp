@@ -29,7 +29,7 @@ PARALLAX_INLINE void SocketPeers::tell(int to, FrameKind kind, std::uint64_t num
   write(its);
 }
 
-// Reads of all that are ready come before writes: what has come may make room.
+// Reads of all that are ready come before writes: arrivals may make room.
 PARALLAX_INLINE void SocketPeers::move_on() {
   std::array<epoll_event, 64> events;
   int const count = ::epoll_wait(ready_.get(), events.data(), static_cast<int>(events.size()), 0);

@@ -1,6 +1,6 @@
 // A rank's connections to all others over sockets: read and written together, as far as the system says that they are ready
-// (epoll: what a look costs does not grow with the ranks). An endpoint (detail/transport/socket/endpoint.hpp) owns one, and is
-// told what comes.
+// (epoll: the cost of a look does not grow with the ranks). An endpoint (detail/transport/socket/endpoint.hpp) owns one, and
+// hears of all arrivals.
 #pragma once
 
 #include <poll.h>
@@ -22,7 +22,7 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Who is told what comes from which rank: as FrameSink has it of one connection.
+// Receiver of all ranks' messages: like FrameSink of one connection.
 class PeerSink {
  public:
   virtual std::byte* begin(int from, FrameHeader const& message) = 0;
@@ -35,10 +35,10 @@ class PeerSink {
   ~PeerSink() = default;
 };
 
-// Refers to who is told. Does not block, but in `sleep` and `linger`.
+// Connections by rank. Refers to the receiver. Does not block, except in `sleep` and `linger`.
 class SocketPeers {
  public:
-  // Error (transport) where the system has no descriptor left.
+  // Error (transport) if the system has no descriptor left.
   SocketPeers(int size, PeerSink& told) : peers_(static_cast<std::size_t>(size)), ready_{::epoll_create1(EPOLL_CLOEXEC)} {
     if (!ready_) throw system_error("watch connections");
     for (std::size_t rank = 0; rank < peers_.size(); ++rank)
@@ -51,63 +51,62 @@ class SocketPeers {
     peer(rank).host = std::move(host);
     watch(peer(rank));
   }
-  // The connection to a rank; to the rank itself, and to one that was not reached, there is one that has ended.
+  // Returns the connection to a rank; for the rank itself, and for an unreached one, it has ended.
   Connection& connection(int rank) { return peer(rank).connection; }
-  // The name of a rank's host.
+  // Returns the name of a rank's host.
   std::string const& host(int rank) const { return peers_[static_cast<std::size_t>(rank)].host; }
-  // A rank has said its last word: goodbye, or that the communicator has failed. It needs to hear nothing any more.
+  // Notes a rank's last word: goodbye, or that the communicator has failed. It needs to hear nothing any more.
   void part(int rank, bool in_peace) {
     peer(rank).parted = true;
     peer(rank).left = in_peace;
   }
-  // Whether that was a goodbye.
+  // Returns true if its last word was a goodbye.
   bool left(int rank) const { return peers_[static_cast<std::size_t>(rank)].left; }
-  // Returns whether nothing more comes from a rank: it has said its last word, or its connection has ended.
+  // Returns true if nothing more comes from a rank: it has said its last word, or its connection has ended.
   bool silent(int rank) const {
     Peer const& its = peers_[static_cast<std::size_t>(rank)];
     return its.parted || (its.connection.socket() && its.connection.ended());
   }
-  // A rank whose connection has ended without a goodbye, or -1.
+  // Returns a rank whose connection has ended without a goodbye, or -1.
   int lost() const {
     for (Peer const& peer : peers_)
       if (peer.connection.socket() && peer.connection.ended() && !peer.left) return peer.rank;
     return -1;
   }
 
-  // Sends a block, and what waits before it, as far as the system takes it.
+  // Sends a block, behind earlier messages, as far as the system takes it.
   void send(int to, FrameHeader const& block, std::byte const* bytes) {
     peer(to).connection.send(block, bytes);
     write(peer(to));
   }
-  // Sends a message likewise, and keeps its bytes. They are summed unless it is said that they are not. Sends nothing where the
-  // connection has ended.
+  // Sends a message likewise, and keeps its bytes. They are summed by default. Sends nothing if the connection has ended.
   void tell(int to, FrameKind kind, std::uint64_t number, std::vector<std::byte> bytes, bool summed = true);
-  // Reads and writes what can be read and written now.
+  // Reads and writes as much as possible now.
   void move_on();
-  // Returns when something can be read or written, or after so long; at once, where something came since the last call.
+  // Returns when something can be read or written, or after so long; at once, if something came since the last call.
   void sleep(std::chrono::nanoseconds at_most);
-  // Moves on until all connections are done, so long at most; done(connection) says of those whose ranks have not parted. For
-  // `but`, a rank, nobody waits.
+  // Moves on until all connections are done, so long at most; done(connection) is asked for ranks that have not parted. Nobody
+  // waits for `but`, a rank.
   template <class Done>
   void linger(std::chrono::milliseconds at_most, Done const& done, int but = -1) noexcept;
 
-  // Forgets all unsent messages, drops all that is coming, and tells all why: at once, where there is no memory to keep it.
+  // Forgets all unsent messages, drops all arrivals, and tells all the reason: at once, if there is no memory to keep it.
   // `given_up`: the number that goes along.
   void fail(Error const& reason, std::uint64_t given_up = 0);
-  // The same of the blocks of one channel.
+  // Forgets and drops likewise the blocks of one channel.
   void withdraw(int channel);
-  // Bytes that the system was given, headers and all.
+  // Returns the bytes given to the system, headers and all.
   std::uint64_t written() const;
 
  private:
-  // Says of one connection what came from which rank.
+  // A connection with its rank, for the receiver of messages.
   struct Peer final : FrameSink {
     PeerSink* told = nullptr;
     int rank = 0;
     Connection connection;
     std::string host;
     bool left = false, parted = false;
-    short watched = 0;  // for which events
+    short watched = 0;  // events asked for
 
     std::byte* begin(FrameHeader const& message) override { return told->begin(rank, message); }
     std::byte* more(FrameHeader const& message, std::size_t bytes, std::byte* to) override {
@@ -119,19 +118,19 @@ class SocketPeers {
   };
 
   Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
-  // Writes what can be written. True if that was anything.
+  // Writes as much as possible. True if anything was written.
   bool write(Peer& peer) {
     bool const wrote = peer.connection.write(peer);
     watch(peer);
     return wrote;
   }
-  // Tells the system for what it is to wait now: called after all that may have changed it.
+  // Tells the system the events to wait for now: called after every change of them.
   void watch(Peer& peer);
   // Returns when something can be read or written, or after so long.
   void wait(std::chrono::nanoseconds at_most) const;
 
   std::vector<Peer> peers_;  // by rank
-  OwnedDescriptor ready_;    // of epoll: the connections that are to be looked at
+  OwnedDescriptor ready_;    // of epoll: the connections to be looked at
   bool news_ = false;        // something came since the last `sleep`
 };
 
@@ -146,11 +145,11 @@ void SocketPeers::linger(std::chrono::milliseconds at_most, Done const& done, in
     wait(std::chrono::milliseconds{1});
     move_on();
   }
-} catch (...) {  // no memory: the peers will see that the connection ends
+} catch (...) {  // no memory: the peers will see the end of the connection
 }
 
-// Tells a rank that must not join why, and waits a quarter of a second at most until its system has it. `told` hears what comes
-// meanwhile.
+// Tells a rank the reason why it must not join, and waits a quarter of a second at most until its system has it. `told` hears
+// arrivals meanwhile.
 void tell_refused(OwnedDescriptor socket, Error const& why, PeerSink& told);
 
 }  // namespace parallax::detail

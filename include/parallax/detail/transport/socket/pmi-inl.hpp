@@ -102,7 +102,7 @@ PARALLAX_INLINE PmiClient::Identity PmiClient::identify(std::string_view id, Mom
   ask("initack", "initack", joined({"pmiid=", id}), until);
   Identity own;
   bool sized = false, ranked = false;
-  for (int k = 0; k < 3; ++k) {  // size, rank, and whether to debug
+  for (int k = 0; k < 3; ++k) {  // size, rank, and a flag to debug
     std::string const one = hear("initack", "set", until);
     if (pmi_value(one, "size")) own.size = number("initack", one, "size", 1), sized = true;
     if (pmi_value(one, "rank")) own.rank = number("initack", one, "rank", 0), ranked = true;

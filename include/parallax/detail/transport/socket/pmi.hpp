@@ -1,6 +1,6 @@
-// How a process asks the launcher that started it, by PMI-1's protocol of lines and without a library: over a socket that it
-// inherited (PMI_FD: mpiexec of MPICH and its relatives, srun --mpi=pmi2, flux run), or at a port (PMI_PORT: mpiexec
-// -pmi-port). Ranks over sockets find rank 0 so (detail/transport/socket/rendezvous.hpp).
+// Questions of a process to its launcher, by PMI-1's protocol of lines and without a library: over an inherited socket (PMI_FD:
+// mpiexec of MPICH and its relatives, srun --mpi=pmi2, flux run), or at a port (PMI_PORT: mpiexec -pmi-port). Ranks over
+// sockets find rank 0 so (detail/transport/socket/rendezvous.hpp).
 #pragma once
 
 #include <poll.h>
@@ -28,52 +28,51 @@
 
 namespace parallax::inline v0_2::detail {
 
-// The most bytes of a line that a launcher may send.
+// Most bytes of a line from a launcher.
 inline constexpr std::size_t most_pmi_line = std::size_t{1} << 14;
-// The most that is sent in one, with its end: what launchers read at once.
+// Most bytes of a request, with its end: launchers read so much at once.
 inline constexpr std::size_t most_pmi_request = 1000;
 
 // A whole number in decimal digits; none for anything else.
 std::optional<int> whole_number(std::string_view text);
 
-// What a line of the protocol says of a key: "cmd=get_result rc=0 value=x". Nothing, where it says nothing of it. Refers to the
-// line.
+// Returns the value of a key in a line of the protocol: "cmd=get_result rc=0 value=x". Nothing, if the line has no such key.
+// Refers to the line.
 std::optional<std::string_view> pmi_value(std::string_view line, std::string_view key);
 
-// One line for people: what is no visible character is shown as a question mark, and what is long is cut.
+// Returns one line for people: with a question mark for each invisible character, and cut if long.
 std::string shown_line(std::string_view line);
 
 // The conversation of a process with its launcher. Each call waits for the answer until a moment. Error: timeout after it,
-// transport where the launcher hangs up, refuses, or answers what is no answer; its words name the rank, the request and what
-// came.
+// transport if the launcher hangs up, refuses, or sends no answer; its words name the rank, the request and the answer.
 class PmiClient {
  public:
-  // `socket`: to the launcher. It is closed by `finalize` alone, and otherwise by the end of the process: launchers tell by
-  // that whether a rank has crashed. `rank`: for errors.
+  // `socket`: to the launcher. It is closed by `finalize` alone, and otherwise by the end of the process: launchers know a
+  // crashed rank by its open socket. `rank`: for errors.
   PmiClient(OwnedDescriptor socket, int rank) : socket_{std::move(socket)}, rank_{rank} {}
 
   // This process's number, and how many there are.
   struct Identity {
     int rank = 0, size = 1;
   };
-  // At a port, first: `id` is what PMI_ID says.
+  // Asks at a port, first. `id`: the value of PMI_ID.
   Identity identify(std::string_view id, Moment until);
-  // Begins, and learns what the launcher can hold.
+  // Begins, and learns the launcher's limits.
   void begin(Moment until);
   // The most bytes of a value; known once it has begun.
   std::size_t largest_value() const { return largest_; }
   // Leaves a word, without spaces, for whoever gets it after the next barrier.
   void put(std::string_view key, std::string_view word, Moment until);
-  // All ranks.
+  // Waits for all ranks.
   void barrier(Moment until) { ask("barrier_in", "barrier_out", "", until); }
-  // What was left there.
+  // Returns a word left there.
   std::string get(std::string_view key, Moment until);
-  // The launcher is asked nothing more, and this rank may end as it likes.
+  // Ends the questions: this rank may then end as it likes.
   void finalize(Moment until) {
     ask("finalize", "finalize_ack", "", until);
     socket_.close();
   }
-  // Says so without memory, and waits a second at most for an answer, whatever that is.
+  // Ends the questions without memory, and waits a second at most for an answer, of any kind.
   void finalize_last() noexcept {
     constexpr std::string_view request = "cmd=finalize\n";
     auto const said = uninterrupted([&] { return ::send(socket_.get(), request.data(), request.size(), MSG_NOSIGNAL); });
@@ -93,11 +92,11 @@ class PmiClient {
   }
   void say(std::string_view command, std::string_view more, Moment until);
   std::string hear(std::string_view command, std::string_view answer, Moment until);
-  // The line that comes next, without its end.
+  // Reads the next line, without its end.
   std::string line(std::string_view command, Moment until);
   // Waits until the socket can be read, or written. Error (timeout).
   void wait(std::string_view command, short event, Moment until);
-  // What an answer has to say. Error (transport) where it does not, or where a number is less than `least`.
+  // Returns a value in an answer. Error (transport) if it is missing, or if a number is less than `least`.
   std::string_view value(std::string_view command, std::string_view line, std::string_view key) const;
   int number(std::string_view command, std::string_view line, std::string_view key, int least) const;
   [[noreturn]] void fail(std::string_view command, std::string_view what, Errc code = Errc::transport) const {
@@ -112,14 +111,14 @@ class PmiClient {
   std::size_t largest_ = 0;
 };
 
-// The variable by which a launcher that speaks PMI-1 tells how it is asked, or null.
+// Returns the variable by which a launcher of PMI-1 tells the way to ask it, or null.
 char const* pmi_claims(Environment variable);
 
-// The launcher of this process, of which it is asked once: for the ranks of one SocketCommunicator.
+// The launcher of this process. It is asked once: for the ranks of one SocketCommunicator.
 class OwnLauncher {
  public:
-  // Who this process is, as its variables tell, or, at a port, the launcher. Error: invalid_argument for variables that make no
-  // sense, misuse where PMI_FD is no socket; and as PmiClient has it.
+  // Returns this process's rank and size, as its variables tell, or, at a port, the launcher. Error: invalid_argument for
+  // variables that make no sense, misuse if PMI_FD is no socket; and those of PmiClient.
   static PmiClient::Identity identity(Environment variable, Moment until) {
     auto const number = [&](char const* name) {
       char const* const text = variable(name);
@@ -137,12 +136,12 @@ class OwnLauncher {
         throw Error{Errc::misuse, own.rank, "SocketCommunicator", "",
                     joined({"PMI_FD=", descriptor,
                             " is no socket of a launcher here: was this program started by a rank, as its tool?"})};
-      ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);  // what this rank starts is no rank
+      ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);  // programs started by this rank are no ranks
       client_.emplace(OwnedDescriptor{descriptor}, own.rank);
     }
     return own;
   }
-  // To be asked, after `identity`, once. Error (misuse).
+  // Returns the launcher, to be asked after `identity`, once. Error (misuse).
   static PmiClient& client() {
     if (!client_ || std::exchange(spent_, true))
       throw Error{
@@ -150,7 +149,7 @@ class OwnLauncher {
           "the address 'pmi:' is for a process that a launcher of PMI has started, and for its first SocketCommunicator"};
     return *client_;
   }
-  // This rank needs it no more. Error as PmiClient has it.
+  // Ends this rank's questions. Errors of PmiClient.
   static void finalize(Moment until) {
     if (!client_) return;
     try {
@@ -180,7 +179,7 @@ class OwnLauncher {
     try {
       return identity_ = client_->identify(variable("PMI_ID"), until);
     } catch (...) {
-      client_.reset();  // it is asked anew
+      client_.reset();  // asked anew
       throw;
     }
   }
@@ -190,9 +189,9 @@ class OwnLauncher {
   static inline bool spent_ = false;
 };
 
-// Tells the launcher that has joined the ranks, when it is destroyed, that this one needs it no more: a rank that dies without
-// that has crashed, and mpiexec ends the others. An end by an exception has told them why, and is let speak. A forked child
-// tells it nothing. Move-only.
+// A farewell to the launcher that has joined the ranks, at its destruction: this rank needs it no more. A rank that dies
+// without a farewell has crashed, and mpiexec ends the others. An end by an exception has told them the reason, and may speak.
+// A forked child says no farewell. Move-only.
 class LauncherFarewell {
  public:
   LauncherFarewell() = default;
@@ -209,7 +208,7 @@ class LauncherFarewell {
     }
   }
 
-  // The ranks are together.
+  // Notes that the ranks are together.
   void becomes_due() { due_ = true; }
 
  private:

@@ -75,8 +75,8 @@ PARALLAX_INLINE std::vector<SocketAddress> Rendezvous::look() {
   return in_order(*place);
 }
 
-// On rank 0's own host by the loopback device. Elsewhere an address that is this host's own is none of rank 0, as containers'
-// networks have the same on each host. The name is looked up last: often nobody needs it.
+// Returns rank 0's addresses in order. On its own host the loopback device comes first. Elsewhere an address of this host's own
+// is none of rank 0's, as containers' networks have the same on each host. The name is looked up last: often nobody needs it.
 PARALLAX_INLINE std::vector<SocketAddress> Rendezvous::in_order(MeetingPlace const& place) {
   std::vector<SocketAddress> found;
   bool const here = place.host == host_mark(*mine_);

@@ -1,5 +1,5 @@
-// How ranks over sockets learn where rank 0 listens: at an address that all were told, or from what rank 0 leaves in a file
-// ("file:PATH") or with the launcher ("pmi:"). A meeting (detail/transport/socket/meeting.hpp) has one.
+// The way of ranks over sockets to rank 0's address: told to all, or left by rank 0 in a file ("file:PATH") or with the
+// launcher ("pmi:"). A meeting (detail/transport/socket/meeting.hpp) has one.
 #pragma once
 
 #include <fcntl.h>
@@ -25,18 +25,18 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Error (file) of a file where ranks meet.
+// Returns Error (file) of a file used as a meeting place.
 Error place_file_error(std::string const& path, std::string_view what);
 
-// The word in that file, without its end; nothing, where it is not there (yet). Only the user's own file is read, which nobody
-// else can read: who may write it decides with whom this process talks. Error (file).
+// Returns the word in that file, without its end; nothing, if it is not there (yet). Only the user's own file, unreadable by
+// others, is read: its writer decides the partner of this process. Error (file).
 std::optional<std::string> word_in_file(std::string const& path);
 
 // Rank 0's file. It is there, all at once, from its construction on, and gone with it, unless another job has written it since,
 // or this is a forked child. Move-only.
 class PlaceFile {
  public:
-  // Error (file) where it cannot be written.
+  // Error (file) if it cannot be written.
   PlaceFile(std::string path, std::string const& word) : path_{std::move(path)} {
     std::string const fresh = joined({path_, ".", new_key()}), line = word + "\n";
     file_ = OwnedDescriptor{make_descriptor(fresh.c_str(), O_WRONLY | O_NOFOLLOW, S_IRUSR | S_IWUSR)};
@@ -51,7 +51,7 @@ class PlaceFile {
   PlaceFile(PlaceFile&& other) noexcept
       : path_{std::exchange(other.path_, {})}, file_{std::move(other.file_)}, birth_{other.birth_} {}
   PlaceFile& operator=(PlaceFile&&) = delete;
-  // Removes the file if it is still there. An open file tells that: reading it would take a descriptor, and there may be none.
+  // Removes the file if it is still there. An open file proves it: reading it would take a descriptor, and there may be none.
   ~PlaceFile() {
     struct stat own {};
     struct stat there {};
@@ -65,10 +65,10 @@ class PlaceFile {
   Birth birth_;
 };
 
-// Refers to the options, and to what this rank says about itself.
+// A rendezvous. Refers to the options, and to this rank's facts.
 class Rendezvous {
  public:
-  // Error (invalid_argument) for what is no address.
+  // Error (invalid_argument) for a wrong address.
   Rendezvous(SocketOptions const& options, RankFacts const& mine, Moment until)
       : options_{&options}, mine_{&mine}, until_{until}, key_{options.key} {
     std::string_view const address = options.address;
@@ -79,34 +79,35 @@ class Rendezvous {
       throw Error{Errc::invalid_argument, options.rank, "SocketCommunicator", "", "'file:' names no file"};
   }
 
-  // Whether rank 0 leaves word of where it listens.
+  // Returns true if rank 0 leaves word of its address.
   bool leaves_word() const { return means_ != Means::address; }
-  // By rank 0, if so: the others will find it at this address, or at all of its host's where it listens everywhere, and have a key. Error: file, or of the launcher.
+  // By rank 0, if so: leaves word. The others will find it at this address, or at all of its host's if it listens everywhere,
+  // and have a key. Error: file, or of the launcher.
   void leave_word(SocketAddress const& listener);
-  // By others, and by rank 0 of an address that all were told: the addresses of rank 0 that are known now, to be called in this
-  // order. It may be empty. Error: file for one that must not be trusted, or of the launcher.
+  // By others, and by rank 0 of an address told to all: returns the addresses of rank 0 known now, to be called in this order.
+  // There may be none. Error: file for one that must not be trusted, or of the launcher.
   std::vector<SocketAddress> look();
-  // Why nothing was found.
+  // Returns the reason for finding nothing.
   std::string const& why() const { return why_; }
-  // Of the job; empty: there is none.
+  // Returns the key of the job; empty: there is none.
   std::string const& key() const { return key_; }
-  // The world is together, and rank 0's word may be taken away.
+  // Takes rank 0's word away: the world is together.
   void close() { file_.reset(); }
-  // Whether the launcher brings ranks together that have these options.
+  // Returns true if the launcher brings ranks with these options together.
   static bool by_launcher(SocketOptions const& options) { return options.address == "pmi:" && options.size > 1; }
 
  private:
   enum class Means { address, file, launcher };
   static constexpr std::string_view key_of_word = "parallax-rank-0";
 
-  // The launcher, which has heard that this rank begins.
+  // Returns the launcher, after this rank's beginning.
   PmiClient& launcher() {
     if (!client_) client_ = &OwnLauncher::client(), client_->begin(until_);
     return *client_;
   }
-  // What rank 0 has left; nothing, where it is not there.
+  // Returns the place left by rank 0; nothing, if it is not there.
   std::optional<MeetingPlace> find_place();
-  // In which order this rank calls rank 0.
+  // Returns rank 0's addresses in the order of this rank's calls.
   std::vector<SocketAddress> in_order(MeetingPlace const& place);
 
   SocketOptions const* options_;
@@ -117,7 +118,7 @@ class Rendezvous {
   std::optional<NameLookUp> name_;  // as all were told, or as rank 0 says
   std::optional<PlaceFile> file_;
   PmiClient* client_ = nullptr;
-  std::string word_;  // that was found last
+  std::string word_;  // the word found last
 };
 
 }  // namespace parallax::detail

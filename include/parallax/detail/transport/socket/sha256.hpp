@@ -1,5 +1,5 @@
-// SHA-256 (FIPS 180-4) and HMAC-SHA-256 (RFC 4231): by them ranks that meet over sockets prove to each other that they know the
-// key of their job. The handshake in detail/transport/socket/greeting.hpp calls it, for some hundred bytes at a time.
+// SHA-256 (FIPS 180-4) and HMAC-SHA-256 (RFC 4231): by them ranks over sockets prove to each other that they know the key of
+// their job. The handshake in detail/transport/socket/greeting.hpp calls it, for some hundred bytes at a time.
 #pragma once
 
 #include <array>
@@ -11,10 +11,10 @@
 
 namespace parallax::inline v0_2::detail {
 
-// 32 bytes, in the order in which the standard writes them.
+// 32 bytes, in the standard's order.
 using Digest = std::array<std::byte, 32>;
 
-// The digest of the bytes that it was given, one after another.
+// The digest of bytes given one after another.
 class Sha256 {
  public:
   // Adds bytes at the end of the message.
@@ -25,7 +25,7 @@ class Sha256 {
       if (filled_ == block_.size()) mix();
     }
   }
-  // The digest of all that was added. Nothing may be added afterwards.
+  // Returns the digest of all bytes. Nothing may be added afterwards.
   Digest digest() {
     std::uint64_t const bits = 8 * length_;
     block_[filled_++] = std::byte{0x80};
@@ -65,7 +65,7 @@ class Sha256 {
     for (std::size_t i = 0; i < 8; ++i) state_[i] += mixed[i];
     filled_ = 0;
   }
-  // The word of the block that begins at this byte; the first byte is the highest.
+  // Returns the word of the block from this byte on; the first byte is the highest.
   std::uint32_t word(std::size_t at) const {
     std::uint32_t result = 0;
     for (std::size_t i = 0; i < 4; ++i) result = result << 8 | std::to_integer<std::uint32_t>(block_[at + i]);
@@ -116,7 +116,7 @@ class Hmac {
   }
   // Adds bytes at the end of the message.
   void add(std::span<std::byte const> bytes) { inner_.add(bytes); }
-  // The code of all that was added. Nothing may be added afterwards.
+  // Returns the code of all bytes. Nothing may be added afterwards.
   Digest code() {
     Digest const inner = inner_.digest();
     Sha256 outer;
@@ -126,7 +126,7 @@ class Hmac {
   }
 
  private:
-  // The key with one byte over all of it.
+  // Returns the key with one byte over all of it.
   std::array<std::byte, 64> masked(std::byte mask) const {
     std::array<std::byte, 64> result = key_;
     for (std::byte& byte : result) byte ^= mask;
@@ -137,7 +137,7 @@ class Hmac {
   Sha256 inner_;
 };
 
-// Whether two codes are the same, in a time that does not tell where they differ.
+// Returns true if two codes are equal, in a time that does not depend on the place of a difference.
 bool same_code(Digest const& one, Digest const& other);
 
 }  // namespace parallax::detail

@@ -1,4 +1,4 @@
-// An Error as bytes, and back: what ranks over sockets tell each other when they fail. Endpoints and meetings send it.
+// An Error as bytes, and back: the words of a failing rank to the others over sockets. Endpoints and meetings send it.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,10 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Bytes of one part of an Error that travel at most.
+// Most bytes of one part of an Error on its way.
 inline constexpr std::size_t longest_words = std::size_t{64} << 10;
 
-// Calls add(from, size) with both numbers, then with each text, of which so much travels, behind its length.
+// Calls add(from, size) with both numbers, then with each text, at most so much of it, behind its length.
 template <class Add>
 void add_error(Error const& error, std::size_t longest, Add const& add) {
   std::int32_t const numbers[] = {static_cast<std::int32_t>(error.code()), error.rank()};
@@ -41,17 +41,17 @@ struct BriefErrorBytes {
   std::size_t size = 0;
 };
 
-// The bytes of an Error that travels, at most.
+// Most bytes of an Error on its way.
 inline constexpr std::size_t most_error_bytes = 2 * sizeof(std::int32_t) + 4 * (sizeof(std::uint32_t) + longest_words);
 
 // Puts a question mark in the place of each sign that a terminal may take for an order: control characters, and bytes of no
-// UTF-8. Ends of lines stay where there may be `lines`.
+// UTF-8. Ends of lines stay if there may be `lines`.
 void make_printable(std::span<char> text, bool lines = false);
 
 std::string printable(std::string text);
 
-// Returns the error that a peer has told: a missing part is empty, an unknown code is `aborted`, and a rank outside of a world
-// of so many is none.
+// Returns the error told by a peer: a missing part is empty, an unknown code is `aborted`, and a rank outside of a world of so
+// many is none.
 Error error_from(std::span<std::byte const> bytes, int ranks);
 
 }  // namespace parallax::detail

@@ -1,5 +1,5 @@
-// What thread ranks share: options, boxes for their blocks, journals and letters. `run_threads` makes it, and comm/thread.hpp
-// is a rank's end of it.
+// The common state of thread ranks: options, boxes for their blocks, journals and letters. `run_threads` makes it, and
+// comm/thread.hpp is a rank's end of it.
 #pragma once
 
 #include <atomic>
@@ -24,9 +24,9 @@
 
 namespace parallax::inline v0_2 {
 
-// What a group of threads is made with: the same for all of its ranks.
+// Options of a group of threads: the same for all of its ranks.
 struct ThreadOptions {
-  // How long a wait may last before it is an Error (timeout).
+  // Longest wait; a longer one is an Error (timeout).
   std::chrono::nanoseconds deadline = std::chrono::seconds{60};
   // Of the mailbox of every rank.
   MailboxBounds mailbox = {};
@@ -35,37 +35,38 @@ struct ThreadOptions {
 class ThreadCommunicator;
 
 namespace detail {
-// run_threads of a body that is called by its address.
+// Runs threads like run_threads, with a body called by its address.
 void run_thread_ranks(int size, FunctionRef<void(ThreadCommunicator&)> body, ThreadOptions const& options);
 }  // namespace detail
 
-// What the ranks of one group share. A rank posts where its bytes lie, the receiver copies them and marks the box as taken:
-// one copy, no lock. A block that fits lies in the box itself: who sends such blocks alone waits for nobody to take them. Every
-// (channel, sender, receiver) has two boxes, which its operations use in turn; a stamp is 4 x the sender's operation number + a mark.
+// The common state of one group's ranks. A rank posts the place of its bytes, the receiver copies them and marks the box as
+// taken: one copy, no lock. A block that fits lies in the box itself: a sender of such blocks alone waits for nobody to take
+// them. Every (channel, sender, receiver) has two boxes, used by its operations in turn; a stamp is 4 x the sender's operation
+// number + a mark.
 class ThreadGroup {
  public:
-  // Local. Room for the boxes of all channels: 8 KiB for each pair of ranks. Error (invalid_argument) where `size` or the
+  // Local. Room for the boxes of all channels: 8 KiB for each pair of ranks. Error (invalid_argument) if `size` or the
   // mailbox's window is less than 1.
   PARALLAX_COLD explicit ThreadGroup(int size, ThreadOptions options = {});
-  // Letters that nobody took go with it.
+  // Letters not taken go with it.
   ~ThreadGroup();
 
-  // Ranks, numbered from 0.
+  // Returns the number of ranks, numbered from 0.
   int size() const { return size_; }
-  // As they were given.
+  // Returns the given options.
   ThreadOptions const& options() const { return options_; }
 
-  // The first reason wins; every rank's next `check` throws it. Where `run_threads` supervises, a bare «left by an
-  // exception» is held back: the supervisor catches that very exception a moment later and knows what it says.
+  // Aborts with a reason. The first one wins; every rank's next `check` throws it. If `run_threads` supervises, a bare «left by
+  // an exception» is held back: the supervisor catches the very exception a moment later and knows its words.
   void abort(Error const& reason);
-  // Aborts by a rank, which takes part in nothing any more; `gives_up` as in `leave`.
+  // Aborts by a rank. It takes part in nothing any more; `gives_up` as in `leave`.
   void abort(int rank, Error const& reason, std::uint64_t gives_up) {
     leave(rank, gives_up);
     abort(reason);
   }
-  // Whether a reason was published; any thread may ask.
+  // Returns true if a reason was published; any thread may ask.
   bool aborted() const { return aborted_.load(std::memory_order_acquire); }
-  // Throws that reason. One load of an atomic where there is none.
+  // Throws the published reason. One load of an atomic if there is none.
   void check() {
     if (aborted()) refuse();
   }
@@ -74,69 +75,69 @@ class ThreadGroup {
   friend class ThreadCommunicator;
   friend void detail::run_thread_ranks(int size, FunctionRef<void(ThreadCommunicator&)> body, ThreadOptions const& options);
 
-  // Of a block: its sender has posted it, its receiver reads it, its receiver is done with it.
+  // Marks of a block: its sender has posted it, its receiver reads it, its receiver is done with it.
   enum Mark : std::uint64_t { posted = 1, reading = 2, taken = 3 };
-  // Where a block lies. `data` and `bytes` are the sender's until it stores the mark `posted`, and the receiver's until it
-  // stores `taken`.
+  // Box of a block. `data` and `bytes` are the sender's until it stores the mark `posted`, and the receiver's until it stores
+  // `taken`.
   struct alignas(64) Box {
     std::atomic<std::uint64_t> stamp{0};
     std::byte const* data = nullptr;
     std::size_t bytes = 0;
-    std::byte inside[64];  // of a small block: what `data` leads to
+    std::byte inside[64];  // of a small block: `data` leads here
 
-    // Whether the sender may write to it: nothing was posted yet, or it was taken.
+    // Returns true if the sender may write to it: nothing was posted yet, or it was taken.
     bool free() const { return stamp.load(std::memory_order_acquire) % 4 % taken == 0; }
   };
 
-  // What a rank lends on a channel: the number of the loan that is open, or 0, and how many peers hold it.
+  // A rank's loan on a channel: the number of the open loan, or 0, and the number of peers holding it.
   struct alignas(64) Loan {
     std::atomic<std::uint64_t> open{0}, holders{0};
   };
 
-  // Whether a rank reads what others told it the place of, and how many turns it has taken.
+  // A rank's reading in place: true while it reads at places told by others, and its number of turns taken.
   struct alignas(64) Reader {
     std::atomic<bool> reads{false};
     std::atomic<std::uint64_t> turns{0};
   };
 
-  // Channels from `channels` on are those of operations on device memory.
+  // Returns a rank's loan on a channel. Channels from `channels` on are for operations on device memory.
   Loan& loan(int channel, int rank) { return loans_[static_cast<std::size_t>(channel * size_ + rank)]; }
 
-  // Two for each channel, sender and receiver.
+  // Returns the number of boxes: two for each channel, sender and receiver.
   static std::size_t boxes_of(int size) {
     return static_cast<std::size_t>(2 * channels) * static_cast<std::size_t>(size) * static_cast<std::size_t>(size);
   }
-  // By channel, then sender, then receiver: that of an operation by its number.
+  // Returns the box of an operation, by channel, then sender, then receiver, and by its number.
   Box& box(int channel, int source, int target, std::uint64_t number) {
     return boxes_[2 * static_cast<std::size_t>((channel * size_ + source) * size_ + target) + number % 2];
   }
 
-  // Throws the reason, which is there.
+  // Throws the reason. It must be there.
   [[noreturn]] void refuse();
-  // Throws the reason, which may be held back: then once it is published, or the deadline has passed.
+  // Throws the reason. If it is held back, waits until it is published, or the deadline has passed.
   [[noreturn]] PARALLAX_COLD void refuse_soon();
-  // Lets a rank go, by itself or by the thread that has run its body: it takes part in nothing any more, and gives up what is
-  // in flight on these channels, a bit for each. Its first word stays.
+  // Lets a rank go, by itself or by the thread that has run its body: it takes part in nothing any more, and gives up all
+  // operations in flight on these channels, a bit for each. Its first word stays.
   void leave(int rank, std::uint64_t gives_up) {
     std::uint64_t none = 0;
     gone_[static_cast<std::size_t>(rank)].compare_exchange_strong(none, is_gone | gives_up);
   }
-  // Returns whether that rank takes part in nothing any more. The caller then sees what the rank has done before.
+  // Returns true if that rank takes part in nothing any more. The caller then sees all its deeds before.
   bool gone(int rank) const { return gone_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire) != 0; }
-  // Returns whether a rank that is gone has given up what was in flight there: then no rank completes it.
+  // Returns true if a gone rank has given up the operation in flight there: then no rank completes it.
   bool given_up(int channel) const {
     for (auto const& rank : gone_)
       if ((rank.load(std::memory_order_acquire) >> channel) & 1) return true;
     return false;
   }
-  // Returns, after an abort, whether operations without need of a gone rank are still waited for: for a quarter of a second.
+  // Returns true if, after an abort, operations without need of a gone rank are still waited for: for a quarter of a second.
   bool lingers() const { return std::chrono::steady_clock::now() - aborted_at_ < std::chrono::milliseconds{250}; }
-  // Under the lock: the first reason stays, and from now on `check` throws.
+  // Publishes a reason, under the lock: the first one stays, and from now on `check` throws.
   void publish(Error const& reason);
-  // By run_threads, before the ranks start: from now on a bare abort is held back.
+  // Begins supervision, by run_threads, before the ranks start: from now on a bare abort is held back.
   void supervise() { supervised_ = true; }
-  // By a rank whose body has ended without an exception: then somebody caught what had left a session, and peers must hear of
-  // it.
+  // Publishes a held back reason, by a rank whose body has ended without an exception: somebody has caught an exception that
+  // had left a session, and peers must hear of it.
   void publish_held_back();
 
   int const size_;
@@ -145,17 +146,17 @@ class ThreadGroup {
   bool const oversubscribed_ = detail::outnumber(size_, detail::usable_cores(detail::CoreSet::own()));  // asked once: slow
   // By channel, sender and receiver.
   std::vector<Box> boxes_;
-  std::vector<Loan> loans_;  // by channel, then rank; behind them those of operations on device memory, as channels further on
+  std::vector<Loan> loans_;  // by channel, then rank; behind them, as further channels, loans for operations on device memory
   // By rank: each is written by its rank and read by all.
   std::vector<Journal> journals_;
   std::vector<Reader> readers_;
   detail::ThreadLetters letters_;
   std::atomic<bool> aborted_{false}, left_{false};  // a reason is published; there is one
   std::chrono::steady_clock::time_point aborted_at_{};
-  // The bits of `gone_`: behind those of channels, the turns of reading in place.
+  // Bits of `gone_`: behind the channels', the turns of reading in place.
   static constexpr int turns = 62;
   static constexpr std::uint64_t is_gone = std::uint64_t{1} << 63, everything = ~is_gone;
-  std::vector<std::atomic<std::uint64_t>> gone_;  // by rank; 0: it is not
+  std::vector<std::atomic<std::uint64_t>> gone_;  // by rank; 0: not gone
   bool supervised_ = false;
   // Of the reasons.
   std::mutex mutex_;

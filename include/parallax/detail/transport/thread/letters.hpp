@@ -1,4 +1,4 @@
-// The letters of a group of threads: a queue for each lane and pair of ranks, which comm/thread.hpp posts to and takes from.
+// The letters of a group of threads: a queue for each lane and pair of ranks. comm/thread.hpp posts to it and takes from it.
 #pragma once
 
 #include <atomic>
@@ -10,16 +10,16 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Shared by the ranks. The queues are made when the first letter is posted: who writes none pays for none.
+// Letters shared by the ranks. The queues are made when the first letter is posted: without letters there is no cost.
 class ThreadLetters {
  public:
   ThreadLetters(int size, MailboxBounds const& given) : bounds{given}, size_{size} {}
 
-  // By the writer: as LetterQueue has it.
+  // Posts, by the writer, like LetterQueue.
   bool post(LetterLane lane, int from, int to, LetterParts parts) {
     return made()[at(lane, from, to)].post(parts, lane, bounds.window);
   }
-  // The next letter to rank `to`: of `from`, or, where that is -1, of the first rank that has one, from `turn` on.
+  // Takes the next letter to rank `to`: of `from`, or, if it is -1, of the first rank with a letter, from `turn` on.
   bool take(LetterLane lane, int from, int to, int& turn, Letter& letter) {
     LetterQueue* const queues = queues_.load(std::memory_order_acquire);
     if (!queues) return false;
@@ -36,11 +36,11 @@ class ThreadLetters {
   MailboxBounds const bounds;
 
  private:
-  // Which queue: by lane, writer and reader.
+  // Returns the index of a queue: by lane, writer and reader.
   std::size_t at(LetterLane lane, int from, int to) const {
     return static_cast<std::size_t>((static_cast<int>(lane) * size_ + from) * size_ + to);
   }
-  // The queues, which the first writer of any rank makes: two for each pair of ranks.
+  // Returns the queues, made by the first writer of any rank: two for each pair of ranks.
   LetterQueue* made() {
     if (LetterQueue* const queues = queues_.load(std::memory_order_acquire)) return queues;
     std::lock_guard const lock{mutex_};
@@ -52,7 +52,7 @@ class ThreadLetters {
 
   int const size_;
   std::mutex mutex_;
-  // Readers see what lies behind it, by `queues_`, as soon as it is there.
+  // Owner of the queues. Readers see them by `queues_`, as soon as they are there.
   std::unique_ptr<LetterQueue[]> owned_;
   std::atomic<LetterQueue*> queues_{nullptr};
 };
