@@ -1,4 +1,5 @@
-// `Session::save_async`: what a save writes is copied at once, and written behind the steps. The session calls `run` of CheckpointWork.
+// `Session::save_async`: the content of a save is copied at once, and written behind the steps. The session calls `run` of
+// CheckpointWork.
 #pragma once
 
 #include <algorithm>
@@ -24,17 +25,17 @@ namespace parallax::inline v0_2::detail {
 // A rank's file in memory. The memory is used again by the next save.
 class ShardImage {
  public:
-  // Makes room for the file, and fills in what is known already. Refers to the draft.
+  // Makes room for the file, and fills in all bytes already known. Refers to the draft.
   void begin(ShardDraft& draft) {
     draft_ = &draft;
     bytes_.resize(static_cast<std::size_t>(draft.size()));
     draft.put_known([&](std::uint64_t at, std::span<std::byte const> bytes) { put(at, bytes); });
   }
-  // By ShardRows.
+  // Puts rows in their place; called by ShardRows.
   void rows(std::size_t part, std::int64_t place, std::span<std::byte const> bytes) {
     put(draft_->begin(part) + static_cast<std::uint64_t>(place) * draft_->row_bytes(part), bytes);
   }
-  // Writes the file and takes the checksums, until it is asked to stop. Throws FileError.
+  // Writes the file and takes the checksums, until asked to stop. Throws FileError.
   void write(std::string path, StopToken stop) {
     NewFile file{std::move(path), bytes_.size()};
     for (std::size_t at = 0; at < bytes_.size(); at += written_at_once) {
@@ -66,28 +67,28 @@ class ShardImage {
   std::vector<std::byte> bytes_;
 };
 
-// A rank's note to rank 0 about its file, as a file beside it: the ranks' threads have no communicator. Rank 0 removes it, and names
-// the folder anew, as soon as it sees the last one: perhaps before `write_note` returns.
+// Returns the name of a rank's note to rank 0 about its file. It is a file beside it: the ranks' threads have no communicator.
+// Rank 0 removes it, and names the folder anew, as soon as it sees the last one: perhaps before `write_note` returns.
 inline std::string note_name(int rank) { return shard_name(rank) + ".note"; }
 void write_note(std::string path, WrittenShard const& shard);
 WrittenShard read_note(std::string path);
 
-// A rank's thread that writes what was copied; the core owns it from the first save on, and with it the memory of the copy. Between two
-// saves it has no thread. Where all ranks see one folder rank 0's thread makes the generation; else `settle` does.
+// A rank's thread for writing the copy. The core owns it from the first save on, and with it the memory of the copy. Between
+// two saves it has no thread. If all ranks see one folder rank 0's thread makes the generation; else `settle` does.
 template <Communicator C>
 class BackgroundSave final : public Behind {
  public:
   explicit BackgroundSave(SessionCore<C>& core) : core_{&core} {}
 
-  // Local. Where the next save's copy is made; the last one is settled.
+  // Local. Returns the place of the next save's copy; the last one is settled.
   ShardImage& image(SavePlan&& plan, std::uint64_t id, std::int64_t block_bytes) {
     draft_.emplace(std::move(plan), id, block_bytes);
     image_.begin(*draft_);
     return image_;
   }
   ShardDraft const& draft() const { return *draft_; }
-  // Local. Lets the thread write from here on. This call writes itself where the system makes no thread. `at_most`: the seconds
-  // for which rank 0's thread waits for the others.
+  // Local. Lets the thread write from here on. If the system makes no thread, this call writes itself. `at_most`: the seconds
+  // for rank 0's thread to wait for the others.
   void begin(NewGeneration&& made, double at_most) {
     made_ = std::move(made);
     at_most_ = at_most;
@@ -100,13 +101,13 @@ class BackgroundSave final : public Behind {
     }
   }
   bool failed() const override { return begun_ && stage_ == Stage::failed; }
-  // What will be there, or is there once it is settled.
+  // Returns the future result, present once it is settled.
   Saved saved() const { return {made_.facts.number, made_.facts.step, made_.path}; }
 
   bool busy() const override { return begun_ && stage_ == Stage::writing; }
   bool together() const override { return begun_ && apart(); }
 
-  // Collective. All ranks' files first; then the generation.
+  // Collective. Waits for all ranks' files first; then for the generation.
   void settle(char const* operation) override {
     if (!begun_) return;
     core_->waiting.allow(patience(at_most_));
@@ -125,10 +126,10 @@ class BackgroundSave final : public Behind {
   }
 
  private:
-  // written: this rank's file is; done: so is, on rank 0, the generation.
+  // Stages. written: this rank's file; done: so is, on rank 0, the generation.
   enum class Stage : int { writing, written, done, failed };
 
-  // What a wait for the thread says of itself: that it is this rank which others wait for.
+  // Answer of a wait for the thread: the others wait for this rank.
   struct Thread {
     int waiting_for() const { return rank; }
     int rank;
@@ -140,13 +141,13 @@ class BackgroundSave final : public Behind {
   }
   bool apart() const { return !made_.homes.one(); }
   std::optional<Error> failure() const { return stage_ == Stage::failed ? error_ : std::nullopt; }
-  // Local. The thread is gone, and so is what it leaves undone.
+  // Local. Ends the thread, and removes its unfinished work.
   void end() {
     thread_.reset();
     made_.folder = {};
   }
 
-  // Writes without a thread. Meanwhile the other ranks, which do not know, wait for this one.
+  // Writes without a thread. Meanwhile the other ranks, unaware, wait for this one.
   void write_now() {
     auto& world = core_->topology.world();
     auto const pause = [&](std::string_view what, std::chrono::nanoseconds at_most) {
@@ -158,7 +159,7 @@ class BackgroundSave final : public Behind {
     work({});
     if (own) pause({}, std::chrono::nanoseconds{0});
   }
-  // By the thread.
+  // Writes; run by the thread.
   void work(StopToken stop) noexcept {
     int const rank = core_->topology.rank();
     error_ = caught(rank, "save", [&] {
@@ -197,7 +198,7 @@ class BackgroundSave final : public Behind {
   ShardImage image_;
   NewGeneration made_{};
   double at_most_ = 0;
-  std::optional<Error> error_;  // of the thread, once the stage says so
+  std::optional<Error> error_;  // of the thread, set before the stage
   std::atomic<Stage> stage_{Stage::done};
   bool begun_ = false;
   std::optional<OwnThread> thread_;  // first to go, for it works on all of the above

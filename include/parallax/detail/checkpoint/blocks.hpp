@@ -17,7 +17,7 @@
 
 namespace parallax::inline v0_2::detail {
 
-// A slab: the rows of an array that one file has.
+// A slab: one file's rows of an array.
 struct Slab {
   std::size_t shard, tensor;
   RowNumbers numbers;
@@ -25,14 +25,14 @@ struct Slab {
       first_block;  // blocks: of this slab; first_block: the number of the first, among those of all slabs
 };
 
-// Which rows of an array have come.
+// The rows of an array already here.
 class RowsSeen {
  public:
   void begin(std::size_t rows) {
     words_.assign((rows + 63) / 64, 0);
     count_ = 0;
   }
-  // Marks rows [first, first + count), which the array has. False where one has come before.
+  // Marks rows [first, first + count) of the array. Returns false if one has come before.
   bool take(std::size_t first, std::size_t count) {
     count_ += count;
     bool fresh = true;
@@ -58,8 +58,8 @@ class BlockReader {
   BlockReader(Generation const& manifest, std::string folder)
       : manifest_{&manifest}, folder_{std::move(folder)}, files_(manifest.shards().size()), right_(files_.size()) {}
 
-  // The slabs of an array, in the order of the files, and how many rows they have together. `all`: how many the array has; -1
-  // before, and where no file has it. Throws FormatError where files say so otherwise.
+  // Returns the slabs of an array, in the order of the files. `together`: the number of their rows. `all`: the number of the
+  // array's rows; -1 before, and if no file has it. Throws FormatError if files disagree about it or about a row's size.
   std::vector<Slab> slabs(std::string_view key, std::int64_t& all, std::int64_t& together) const {
     std::vector<Slab> slabs;
     std::int64_t blocks = 0;
@@ -81,9 +81,9 @@ class BlockReader {
     return slabs;
   }
   std::uint64_t row_bytes(Slab const& slab) const { return manifest_->shards()[slab.shard].row_bytes(slab.tensor); }
-  // How many rows a block of the slab has, but for the last.
+  // Returns the number of rows in a block of the slab, except the last.
   std::int64_t rows_of(Slab const& slab) const { return rows_of_block(row_bytes(slab), manifest_->facts().block_bytes); }
-  // How many bytes a block has, and where in the bytes of the whole slab they are.
+  // Returns the number of bytes in a block; `in` returns their place in the bytes of the whole slab.
   std::size_t bytes(Slab const& slab, std::int64_t block) const {
     return static_cast<std::size_t>(rows_in(slab, block).second) * static_cast<std::size_t>(row_bytes(slab));
   }
@@ -91,7 +91,7 @@ class BlockReader {
     auto const first = static_cast<std::size_t>(rows_in(slab, block).first) * static_cast<std::size_t>(row_bytes(slab));
     return all.subspan(first, bytes(slab, block));
   }
-  // A tensor of a rank's own, as the one slab that there is of it.
+  // Returns a tensor of a rank's own, as its only slab.
   Slab own_slab(std::size_t shard, std::size_t tensor) const {
     ShardFile const& file = manifest_->shards()[shard];
     return {shard,
@@ -101,7 +101,7 @@ class BlockReader {
             blocks_of(file.rows(tensor), file.row_bytes(tensor), manifest_->facts().block_bytes),
             0};
   }
-  // Returns a tensor of a file, of any owner, but for a list of rows. Throws FormatError.
+  // Returns a tensor of a file, of any owner, except a list of rows. Throws FormatError.
   Slab slab(std::size_t shard, std::size_t tensor) const {
     Slab slab = own_slab(shard, tensor);
     std::int64_t all = 0;
@@ -109,14 +109,14 @@ class BlockReader {
     if (!file.is_own(tensor)) slab.numbers = file.numbers(tensor, all, manifest_->path());
     return slab;
   }
-  // Which rows of the slab its block number `block` has: from this one on, so many.
+  // Returns the rows of the slab in its block number `block`: the first one, and their number.
   std::pair<std::int64_t, std::int64_t> rows_in(Slab const& slab, std::int64_t block) const {
     std::int64_t const in_block = rows_of(slab), first = block * in_block;
     return {first, std::min(in_block, slab.rows - first)};
   }
 
-  // Reads block number `block` of a slab: its rows, and their numbers where the file lists them. Returns the numbers, which are
-  // valid until the next call; none where they are in runs. Throws FormatError of what is damaged, and FileError.
+  // Reads block number `block` of a slab: its rows, and their numbers if the file lists them. Returns the numbers, valid until
+  // the next call; none if they are in runs. Throws FormatError of damage, and FileError.
   std::span<std::int64_t const> read(Slab const& slab, std::int64_t block, std::span<std::byte> rows) {
     ShardFile const& shard = manifest_->shards()[slab.shard];
     safetensors::Tensor const tensor = shard.header().tensor(slab.tensor);
@@ -142,7 +142,7 @@ class BlockReader {
  private:
   static constexpr std::size_t most_open = 64;
 
-  // A rank's file, whose beginning is compared with what the manifest knows of it.
+  // Returns a rank's file. Its beginning is compared with the manifest's knowledge of it, at the first time.
   ReadFile const& opened(std::size_t shard) {
     if (files_[shard]) return *files_[shard];
     if (open_++ == most_open) {
@@ -163,7 +163,7 @@ class BlockReader {
   Generation const* manifest_;
   std::string folder_;
   std::vector<std::optional<ReadFile>> files_;  // by rank, and so is the next
-  std::vector<bool> right_;                     // whose headers have been compared
+  std::vector<bool> right_;                     // headers already compared
   std::size_t open_ = 0;
   std::vector<std::int64_t> numbers_;
 };

@@ -1,4 +1,4 @@
-// What saving and restoring have in common, and call: errors that all ranks arrive at, and bytes that ranks give each other.
+// The common parts of saving and restoring, called by both: errors of all ranks, and bytes that ranks give each other.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace parallax::inline v0_2::detail {
 
-// What `body` throws, as an error of this rank: a file's as Errc::file.
+// Returns the error thrown by `body`, as this rank's: a file's as Errc::file.
 template <class Body>
 std::optional<Error> caught(int rank, char const* operation, Body&& body) {
   try {
@@ -34,8 +34,8 @@ std::optional<Error> caught(int rank, char const* operation, Body&& body) {
   return std::nullopt;
 }
 
-// Collective. Every rank says whether it has come so far. Where one has not, all throw its error: as a refusal, after which the
-// session goes on, or, with `ends`, as one that ends it.
+// Collective. Every rank says that it has come so far, or not. If one has not, all throw its error: as a refusal, after which
+// the session goes on, or, with `ends`, as one that ends it.
 template <Communicator C>
 void agree_so_far(SessionCore<C>& core, char const* operation, std::optional<Error> const& error, bool ends = false) {
   core.rounds.words.assign(1, error ? 0.0 : 1.0);
@@ -48,8 +48,8 @@ void agree_so_far(SessionCore<C>& core, char const* operation, std::optional<Err
   }
 }
 
-// Collective. The beginning of an operation on a checkpoint: nothing may be under way, all ranks mean the same, and `variables` are
-// all that the session has, unless `some` will do.
+// Collective. Begins an operation on a checkpoint: nothing may be under way, `text` is the same on all ranks, and `check`
+// throws on none.
 template <Communicator C, class Check>
 void begin_checkpoint(SessionCore<C>& core, Operation operation, std::string const& text, Check&& check) {
   char const* const word = to_string(operation).data();
@@ -65,10 +65,10 @@ void begin_checkpoint(SessionCore<C>& core, Operation operation, std::string con
       word, error, [] { return std::string{}; }, [&] { return text + '\n'; });
 }
 
-// Of so many seconds: how much longer than the deadline ranks wait for one that reads or writes files.
+// Returns so many seconds: the ranks' patience, beyond the deadline, with one that reads or writes files.
 std::chrono::nanoseconds patience(double seconds);
 
-// Collective. `sizes[r]` bytes from `offsets[r]` of `out` on go to rank r; what comes from rank r is of `expected[r]` bytes, in the
+// Collective. Sends `sizes[r]` bytes from `offsets[r]` of `out` on to rank r; `expected[r]` bytes come from rank r, in the
 // order of the ranks. Bytes for this rank itself do not travel. `in` is made large enough.
 template <Communicator C>
 void swap_bytes(SessionCore<C>& core, char const* operation, std::span<std::byte const> out,
@@ -90,8 +90,8 @@ void swap_bytes(SessionCore<C>& core, char const* operation, std::span<std::byte
   core.waiting.drive(operation, [&] { return lane.test(); }, {lane, names});
 }
 
-// Rows on their way to a rank: their places there, a word each, or of three and more in a row two words, minus how many and the first;
-// and the rows.
+// Rows on their way to a rank: their places there, a word each, or of three and more in a row two words, minus their number and
+// the first; and the rows.
 struct Bundle {
   void clear() { words.clear(), rows.clear(); }
   void add(std::int64_t first, std::int64_t count, std::span<std::byte const> those) {
@@ -106,7 +106,7 @@ struct Bundle {
   std::vector<std::byte> rows;
 };
 
-// The values whose bytes these are, as another rank gave them.
+// Returns the values in these bytes, as another rank gave them.
 template <class T>
 std::vector<T> values_of(std::span<std::byte const> bytes) {
   std::vector<T> values(bytes.size() / sizeof(T));
@@ -114,7 +114,7 @@ std::vector<T> values_of(std::span<std::byte const> bytes) {
   return values;
 }
 
-// Collective. Every rank's bytes, by rank, at rank 0; with `to_all` at every rank.
+// Collective. Returns every rank's bytes, by rank, at rank 0; with `to_all` at every rank.
 template <Communicator C>
 std::vector<std::vector<std::byte>> gathered_bytes(SessionCore<C>& core, char const* operation, std::span<std::byte const> mine,
                                                    bool to_all = false) {
@@ -143,7 +143,7 @@ std::vector<std::vector<std::byte>> gathered_bytes(SessionCore<C>& core, char co
   return all;
 }
 
-// An archive for a value that shows its items itself: what it shows is called by the value's name, and shared as the value is.
+// An archive for a value that shows its items itself: they are called by the value's name, and shared like the value.
 template <Archive A>
 class ValueArchive {
  public:
@@ -194,7 +194,8 @@ void visit_things(SessionCore<C>& core, A& archive, Things&... things) {
   (each_of(things, one), ...);
 }
 
-// The variables among things, for check_visit.
+// Checks the things of a checkpoint. Throws Error (misuse) if an update is started, if a variable is not the session's or is
+// named twice, if two values have one name, or, unless `some`, if a variable of the session is missing.
 template <Communicator C, class... Things>
 void check_things(SessionCore<C> const& core, char const* operation, bool some, Things&... things) {
   auto const refuse = [&](std::string const& name, char const* why) {

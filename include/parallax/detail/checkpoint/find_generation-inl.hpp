@@ -62,7 +62,7 @@ PARALLAX_INLINE std::uint64_t manifest_tag(std::string const& directory, std::in
     return tag;
   } catch (FileError const& error) {
     if (error.code() != ENOENT) throw;
-  } catch (FormatError const&) {  // who opens it says what is wrong
+  } catch (FormatError const&) {  // its opener says the damage
   }
   return 0;
 }

@@ -1,5 +1,5 @@
-// Which generations are complete, and what of one means anything here: looked at before anything changes. `Session::restore` calls it,
-// and so does the tool parallax-checkpoint.
+// Search for complete generations, and the meaning of one's content here: looked at before anything changes. `Session::restore`
+// calls it, and so does the tool parallax-checkpoint.
 #pragma once
 
 #include <algorithm>
@@ -22,14 +22,15 @@
 
 namespace parallax::inline v0_2::detail {
 
-// The manifest of a generation, read and checked. Throws FormatError of one that is damaged, or of another generation, and FileError.
+// Returns the manifest of a generation, read and checked. Throws FormatError of a damaged one, or of another generation's, and
+// FileError.
 Generation open_generation(std::string const& directory, std::int64_t number);
 
-// Throws FormatError of a file of a rank that has another size than was written, and FileError of one that is not there.
+// Throws FormatError of a rank's file of a wrong size, and FileError of a missing one.
 void check_shard(Generation const& manifest, std::string const& directory, std::size_t rank);
 void check_shards(Generation const& manifest, std::string const& directory);
 
-// Why generations were passed over for older ones.
+// Reasons for passing over generations for older ones.
 class PassedOver {
  public:
   void add(std::string_view why) {
@@ -47,8 +48,9 @@ class PassedOver {
   int count_ = 0;
 };
 
-// What `open` returns of a generation, unless it is one to be passed over: where a file is missing or damaged. Nothing then, and `why`
-// says why. What cannot be read, or is newer than this library, is not passed over, and neither is what was `wanted` by its number.
+// Returns the result of `open` for a generation, unless it is one to be passed over: with a missing or damaged file. Then it
+// returns nothing, and `why` has the reason. An unreadable generation, or one newer than this library, is not passed over, and
+// neither is one `wanted` by its number.
 template <class Open>
 auto unless_passed(bool wanted, std::string& why, Open&& open) -> std::optional<decltype(open())> {
   try {
@@ -65,15 +67,15 @@ auto unless_passed(bool wanted, std::string& why, Open&& open) -> std::optional<
   return std::nullopt;
 }
 
-// The manifest of the generation asked for, or of the newest that is complete in this folder, as far as names and sizes tell. Throws
-// FormatError, and FileError.
+// Returns the manifest of the generation asked for, or of the newest complete one in this folder, by names and sizes alone.
+// Throws FormatError, and FileError.
 Generation find_generation(std::string const& directory, std::int64_t wanted);
 
-// By what manifests of a generation are told apart: the checksum in it, unread otherwise. 0 where there is none, or none that is whole.
+// Returns the mark of a generation's manifest: the checksum in it, all else unread. 0 if there is no manifest, or no whole one.
 // Throws FileError.
 std::uint64_t manifest_tag(std::string const& directory, std::int64_t number);
 
-// What of a manifest is meant by the items of this session.
+// The meaning of a manifest for the items of this session.
 class Meaning {
  public:
   Meaning(Generation const& manifest, RestoreOptions const& options, std::vector<int> const& hosts,
@@ -85,28 +87,28 @@ class Meaning {
       if (!known->gone && made(manifest.signature(there(known->name))) == made(known->signature)) equal_.push_back(known->name);
   }
 
-  // Whether there are as many ranks as files.
+  // Returns true if there are as many ranks as files.
   bool as_many() const { return as_many_; }
-  // How the checkpoint calls the variable.
+  // Returns the variable's name in the checkpoint.
   std::string_view there(std::string_view variable) const {
     for (auto const& [now, then] : options_->names)
       if (now == variable) return then;
     return variable;
   }
   std::string key(Item const& item) const { return key_of(there(item.variable), item.name, item.share == Share::own); }
-  // Whether the item of the checkpoint means anything here.
+  // Returns true if the item of the checkpoint means anything here.
   bool applies(Item const& item) const {
     if (item.share == Share::world) return alike_ && made_alike(item.variable);
     if (item.share == Share::own) return as_many_ && made_alike(item.variable);
     return true;
   }
-  // Whether the variable may keep what it has.
+  // Returns true if the variable may keep its content.
   bool left_out(std::string_view variable) const {
     return options_->partial && !variable.empty() && manifest_->signature(there(variable)).empty();
   }
 
  private:
-  // A signature without the first values, which are over.
+  // Returns a signature without the first values, which are over.
   static std::string_view made(std::string_view signature) { return signature.substr(0, signature.find(", initial ")); }
   bool made_alike(std::string_view variable) const {
     return variable.empty() || std::find(equal_.begin(), equal_.end(), variable) != equal_.end();
@@ -118,7 +120,8 @@ class Meaning {
   std::vector<std::string> equal_;
 };
 
-// The first look at what is restored, an archive that changes nothing: whether the checkpoint has each item, as it is here.
+// The first look at a restore, an archive that changes nothing: checks that the checkpoint has each item, with this session's
+// shape.
 class RestoreCheck {
  public:
   static constexpr bool reads = false;
@@ -179,13 +182,13 @@ class RestoreCheck {
       alike.push_back(key);
   }
 
-  // What ranks had of their own, and is not given back.
+  // Items of ranks' own, not given back.
   std::vector<std::string> lost;
-  // The small arrays that all ranks have alike, as the checkpoint calls them.
+  // The small arrays equal on all ranks, by their names in the checkpoint.
   std::vector<std::string> alike;
 
  private:
-  // The name of the value that an item is of.
+  // Returns the name of an item's value.
   static std::string_view value_of(std::string_view name) {
     if (name.starts_with("value.")) name.remove_prefix(6);
     if (name.ends_with(".length")) name.remove_suffix(7);

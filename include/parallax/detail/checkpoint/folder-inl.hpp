@@ -67,7 +67,7 @@ PARALLAX_INLINE void remove_folder(std::string const& folder) noexcept {
     if (::lstat(folder.c_str(), &status) == 0 && !S_ISDIR(status.st_mode)) return static_cast<void>(::unlink(folder.c_str()));
     for (std::string const& name : names_in(folder)) ::unlink((folder + "/" + name).c_str());
     ::rmdir(folder.c_str());
-  } catch (...) {  // it is found, and removed, by the next save
+  } catch (...) {  // the next save finds and removes it
   }
 }
 
@@ -117,7 +117,7 @@ PARALLAX_INLINE void remove_files(std::string const& folder, std::int64_t number
     std::string const going = folder + "/" + generation_name(number) + std::string{unfinished};
     auto const names = names_in(going);
     for (std::size_t i = first; i < names.size(); i += of) ::unlink((going + "/" + names[i]).c_str());
-  } catch (...) {  // it is found, and removed, by the next save
+  } catch (...) {  // the next save finds and removes it
   }
 }
 

@@ -1,5 +1,5 @@
 // The right to save in a folder. One job at a time has it, and the next one is told its holder by name. Saving takes the lock
-// on the first rank of those that see the folder, and the session holds it until it goes.
+// on the first rank of all that see the folder, and the session holds it until it goes.
 #pragma once
 
 #include <fcntl.h>
@@ -22,17 +22,17 @@
 
 namespace parallax::inline v0_2::detail {
 
-// The name of the lock's file. The file stays when the lock is gone, and says who had it last.
+// The name of the lock's file. The file stays when the lock is gone, and names its last holder.
 inline constexpr std::string_view lock_name = "checkpoint.lock";
 
-// Returns this process in the words of the file: its place, and its job as the launcher calls it.
+// Returns this process in the words of the file: its place, and the launcher's name of its job.
 std::string this_holder();
 
 // The lock of one folder, by flock: the kernel gives it back however the process ends, and on NFS it holds between hosts. On a
 // file system without locks nobody is kept out.
 class FolderLock {
  public:
-  // Takes the lock. Throws FileError, and FormatError where another job, or another session of this process, has it.
+  // Takes the lock. Throws FileError, and FormatError if another job, or another session of this process, has it.
   explicit FolderLock(std::string const& folder) : path_{folder + "/" + std::string{lock_name}} {
     file_ = open_file(path_, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK);
     bool const no_place = errno == ENOTDIR || errno == EACCES || errno == EPERM || errno == EROFS;
@@ -54,7 +54,7 @@ class FolderLock {
     text.back() = '\n';
     static_cast<void>(uninterrupted([&] { return ::pwrite(file_.number(), text.data(), text.size(), 0); }));
   }
-  // Returns whether it is the lock of the folder of this path, however the path is spelled.
+  // Returns true if it is the lock of the folder of this path, in any spelling.
   bool is_of(std::string const& folder) const {
     struct ::stat mine, there;
     return file_.is_open() && ::fstat(file_.number(), &mine) == 0 &&
@@ -65,7 +65,7 @@ class FolderLock {
  private:
   static constexpr std::size_t room = 256;  // bytes of the file
 
-  // Returns what the holder has written.
+  // Returns the holder's words.
   std::string holder() const {
     std::array<char, room> text;
     auto const count = uninterrupted([&] { return ::pread(file_.number(), text.data(), text.size(), 0); });
@@ -82,10 +82,10 @@ class FolderLock {
   Descriptor file_;
 };
 
-// The locks of a session, on a rank that leads.
+// The locks of a session, on a leading rank.
 class FolderLocks final : public Held {
  public:
-  // Takes the folder's lock by `locks`, unless the session has it. Throws likewise.
+  // Takes the folder's lock, unless the session has it. Throws likewise.
   void take(std::string const& folder) {
     for (FolderLock const& lock : locks_)
       if (lock.is_of(folder)) return;
@@ -96,8 +96,8 @@ class FolderLocks final : public Held {
   std::vector<FolderLock> locks_;
 };
 
-// Local, on the first rank of those that see the folder. From now on until the session goes no other one saves in it. Throws
-// FileError, and FormatError, which names who does.
+// Local, on the first rank of all that see the folder. Keeps other sessions from saving in it, from now on until the session
+// goes. Throws FileError, and FormatError with the name of the present holder.
 template <Communicator C>
 void hold_folder(SessionCore<C>& core, std::string const& folder) {
   if (!core.held) core.held = Owned<Held>{new FolderLocks};

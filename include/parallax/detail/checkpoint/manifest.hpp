@@ -1,5 +1,5 @@
-// What a generation of a checkpoint consists of: the items of each rank's file, where their rows belong, and checksums of all. Saving
-// makes it on rank 0, and restoring parses it on every rank.
+// Content of a generation of a checkpoint: the items of each rank's file, the places of their rows, and checksums of all.
+// Saving makes it on rank 0, and restoring parses it on every rank.
 #pragma once
 
 #include <algorithm>
@@ -20,30 +20,30 @@
 
 namespace parallax::inline v0_2::detail {
 
-// The version of the format that is written, and the highest that is read.
+// Version of the format in new files, and the highest readable one.
 inline constexpr std::int64_t checkpoint_version = 1;
-// The most bytes that a checksum is of, unless a row alone has more.
+// Most bytes under one checksum, unless a row alone has more.
 inline constexpr std::int64_t most_block_bytes = 1 << 20;
-// The most bytes that a manifest has: it is read into memory as a whole.
+// Most bytes of a manifest: it is read into memory as a whole.
 inline constexpr std::uint64_t most_manifest_bytes = std::uint64_t{48} << 20;
-// Items of at most so many bytes, which all ranks have alike, are in the manifest.
+// Most bytes of a small item: one equal on all ranks, and kept in the manifest.
 inline constexpr std::uint64_t most_small_bytes = 4096;
 
-// Thrown of a manifest that a later version of the library has written.
+// Error of a manifest written by a later version of the library.
 class NewerFormat : public FormatError {
  public:
   using FormatError::FormatError;
 };
 
-// The dtype of elements; those that C++ alone knows are bytes, and rows of them as much wider.
+// Returns the dtype of elements; elements known to C++ alone are bytes, and rows of them as much wider.
 safetensors::Dtype dtype_of(ElementType type);
-// The shape of rows of such elements in a file.
+// Returns the shape of rows of such elements in a file.
 std::vector<std::uint64_t> shape_of(ElementType type, std::int64_t rows, std::int64_t width);
-// How a file calls an item. `own`: it is one rank's own.
+// Returns an item's name in a file. `own`: it is one rank's own.
 std::string key_of(std::string_view variable, std::string_view item, bool own);
 
-// Which rows of an array a file has, in their order: runs of numbers that lie equally far apart, or, where these would be many, a
-// list that the file has beside the rows.
+// Numbers of an array's rows in a file, in their order: runs of numbers equally far apart, or, instead of many runs, a list in
+// the file beside the rows.
 class RowNumbers {
  public:
   // first, first + stride, …
@@ -51,7 +51,7 @@ class RowNumbers {
     std::int64_t first, stride, count;
   };
 
-  // The next row's number. Of many runs a list is made.
+  // Adds the next row's number. Many runs become a list.
   void add(std::int64_t row) {
     ++count_;
     if (!list_.empty()) return list_.push_back(row);
@@ -67,7 +67,7 @@ class RowNumbers {
       for (std::int64_t i = 0; i < run.count; ++i) list_.push_back(run.first + i * run.stride);
     runs_.clear();
   }
-  // The next `count` rows, one after the other.
+  // Adds the next `count` rows, one after the other.
   void add_run(std::int64_t first, std::int64_t count) {
     if (count == 0) return;
     add(first);
@@ -80,14 +80,15 @@ class RowNumbers {
     }
     count_ += count - 2;
   }
-  // As a header says it: «of 1000: 3 4 250», first, stride and count of each run; «of 1000: listed».
+  // Returns the text for a header: «of 1000: 3 4 250», first, stride and count of each run; «of 1000: listed».
   std::string text(std::int64_t rows) const {
     std::string text = joined({"of ", rows, ":"});
     if (listed()) return text + " listed";
     for (Run const& run : runs_) append(text, {&run == runs_.data() ? " " : ", ", run.first, " ", run.stride, " ", run.count});
     return text;
   }
-  // From that text, of a file that has so many of the rows. Returns false of any other text, and of numbers outside the array.
+  // Parses such a text, of a file with so many of the rows. Returns false for any other text, and for numbers outside the
+  // array.
   bool parse(std::string_view text, std::int64_t& rows, std::int64_t count) {
     runs_.clear();
     count_ = count;
@@ -118,20 +119,20 @@ class RowNumbers {
     return found == count;
   }
 
-  // Whether the file has a list of them.
+  // Returns true if the file has a list of them.
   bool listed() const { return listed_ || !list_.empty(); }
-  // That list, as it was added.
+  // Returns the list, as it was added.
   std::span<std::int64_t const> list() const { return list_; }
-  // How many rows there are.
+  // Returns the number of rows.
   std::int64_t count() const { return count_; }
-  // The numbers of rows [begin, begin + out.size()), where they are in runs.
+  // Writes the numbers of rows [begin, begin + out.size()), if they are in runs.
   void numbers(std::int64_t begin, std::span<std::int64_t> out) const {
     std::size_t filled = 0;
     each_run(begin, static_cast<std::int64_t>(out.size()), [&](Run const& run) {
       for (std::int64_t i = 0; i < run.count; ++i) out[filled++] = run.first + i * run.stride;
     });
   }
-  // f(run) of rows [begin, begin + count), where they are in runs.
+  // Calls f(run) for rows [begin, begin + count), if they are in runs.
   template <class F>
   void each_run(std::int64_t begin, std::int64_t count, F&& f) const {
     for (Run const& run : runs_) {
@@ -150,14 +151,14 @@ class RowNumbers {
   bool listed_ = false;
 };
 
-// How many rows a checksum is of: as many as `block_bytes` have, and one at least.
+// Returns the number of rows under a checksum: as many as fit into `block_bytes`, and one at least.
 std::int64_t rows_of_block(std::uint64_t row_bytes, std::int64_t block_bytes);
-// How many checksums there are of so many rows.
+// Returns the number of checksums of so many rows.
 std::int64_t blocks_of(std::int64_t rows, std::uint64_t row_bytes, std::int64_t block_bytes);
-// The checksum of some rows and of their numbers, where those are listed.
+// Returns the checksum of some rows and of their numbers, if listed.
 std::uint64_t block_sum(std::span<std::byte const> rows, std::span<std::int64_t const> listed);
 
-// One rank's file, as its header says: parsed alike by who writes it and by who reads it.
+// One rank's file, by its header: parsed alike for writing and for reading.
 class ShardFile {
  public:
   // `text`: the file from its beginning to the first tensor, which outlives this; `size`: of the file. Throws FormatError.
@@ -190,35 +191,35 @@ class ShardFile {
     safetensors::Tensor const tensor = header_.tensor(i);
     return tensor.shape[1] * safetensors::size_of(tensor.dtype);
   }
-  // Whether it lists the rows of another tensor. Of other tensors with such a name, a value's perhaps, the header says which rows they
-  // are.
+  // Returns true if it lists the rows of another tensor. For another tensor with such a name, a value's perhaps, the header
+  // says its rows.
   bool is_list(std::size_t i) const { return header_.tensor(i).name.ends_with(":rows") && said_[i].empty(); }
-  // Whether it is one rank's own: of others the header says which rows they are.
+  // Returns true if it is one rank's own: for others the header says their rows.
   bool is_own(std::size_t i) const { return said_[i].empty() && !is_list(i); }
-  // The number of its first checksum; of header().size(), how many there are.
+  // Returns the number of its first checksum; of header().size(), the number of all.
   std::int64_t first_sum(std::size_t i) const { return sums_[i]; }
-  // The numbers of its rows. Throws FormatError.
+  // Returns the numbers of its rows. Throws FormatError.
   RowNumbers numbers(std::size_t i, std::int64_t& all, std::string_view path) const {
     RowNumbers numbers;
     if (numbers.parse(said_[i], all, rows(i))) return numbers;
     throw FormatError(path, "tensor " + shown(header_.tensor(i).name) + ": it does not say which rows it has");
   }
-  // The tensor that lists them.
+  // Returns the name of the tensor that lists its rows.
   static std::string list_of(std::string_view name) { return std::string{name} + ":rows"; }
 
  private:
   static constexpr std::uint64_t most_rows = std::uint64_t{1} << 56;
   static constexpr std::int64_t most_sums = std::int64_t{1}
-                                            << 56;  // so that two sums, or eight bytes of each, overflow nothing
+                                            << 56;  // small enough: two sums, or eight bytes of each, overflow nothing
 
   std::span<std::byte const> text_;
   safetensors::Header header_;
-  std::vector<std::string_view> said_;  // of which rows each tensor is; empty where nothing is said
+  std::vector<std::string_view> said_;  // rows of each tensor; empty if nothing is said
   std::vector<std::int64_t> sums_;
   std::uint64_t size_;
 };
 
-// An item that all ranks have alike and that is small.
+// A small item, equal on all ranks.
 struct SmallItem {
   std::string name;
   ElementType type;
@@ -226,28 +227,28 @@ struct SmallItem {
   std::vector<std::byte> bytes;
 };
 
-// What there is to say of a generation as a whole.
+// Facts about a generation as a whole.
 struct GenerationFacts {
   std::int64_t number, step, block_bytes;
   std::uint64_t id;        // of all its files
   std::vector<int> hosts;  // by rank
-  std::vector<int> homes;  // by rank: in which of several folders its file lies; empty where there is one folder
+  std::vector<int> homes;  // by rank: the folder with its file, of several; empty if there is one folder
 };
 
-// What a rank has written: the beginning of its file, the checksums in it, and its size.
+// The result of a rank's writing: the beginning of its file, the checksums in it, and its size.
 struct WrittenShard {
   std::vector<std::byte> text;
   std::vector<std::uint64_t> sums;
   std::uint64_t size = 0;
 };
 
-// A generation: what its manifest says. Owns the manifest's bytes. Throws FormatError of a manifest that is damaged, or newer.
+// A generation, by its manifest. Owns the manifest's bytes. Throws FormatError of a damaged, or newer, manifest.
 class Generation {
  public:
   Generation(std::vector<std::byte> bytes, std::string path);
   Generation(Generation&&) = default;
 
-  // The bytes of the manifest of such a generation. `shards`: by rank; `signatures`: by variable.
+  // Returns the bytes of the manifest of such a generation. `shards`: by rank; `signatures`: by variable.
   static std::vector<std::byte> encoded(GenerationFacts const& facts, std::span<SmallItem const> items,
                                         std::vector<std::pair<std::string, std::string>> const& signatures,
                                         std::span<WrittenShard const> shards);
@@ -256,17 +257,17 @@ class Generation {
   std::string const& path() const { return path_; }
   std::vector<std::byte> const& bytes() const { return bytes_; }
   std::vector<ShardFile> const& shards() const { return shards_; }
-  // The checksum of rank `shard`'s file of this number.
+  // Returns the checksum of rank `shard`'s file of this number.
   std::uint64_t sum(std::size_t shard, std::int64_t number) const {
     std::uint64_t sum;
     std::memcpy(&sum, sums_[shard].data() + 8 * number, 8);
     return sum;
   }
-  // The small item of this name, as a tensor of the manifest; null where there is none.
+  // Returns the small item of this name, as a tensor of the manifest; null if there is none.
   std::span<std::byte const> const* small(std::string_view key, safetensors::Tensor& tensor) const;
   // The manifest as a file of tensors: "item NAME" is a small item.
   safetensors::Header const& header() const { return header_; }
-  // The signature that a variable had; empty where it was not there.
+  // Returns a variable's signature in the checkpoint; empty if it was not there.
   std::string_view signature(std::string_view variable) const { return said(joined({"signature of ", variable})); }
 
  private:
@@ -291,7 +292,7 @@ class Generation {
     return std::span{bytes_}.subspan(static_cast<std::size_t>(tensor.begin),
                                      static_cast<std::size_t>(tensor.end - tensor.begin));
   }
-  // The checksum of the whole, but for the eight bytes that hold it.
+  // Returns the checksum of the whole, without the eight bytes of the checksum itself.
   static std::uint64_t sum_of(std::span<std::byte> bytes, std::size_t at) {
     std::uint64_t held;
     std::memcpy(&held, bytes.data() + at, 8);

@@ -1,5 +1,5 @@
-// What ranks have of their own in a checkpoint, where they do not see their own files: the first rank that sees one reads it for them.
-// A restore on as many ranks brings it before it shows any item.
+// Items of ranks' own in a checkpoint, for ranks that do not see their own files: the first rank that sees a file reads it for
+// them. A restore on as many ranks brings it before it shows any item.
 #pragma once
 
 #include <cstddef>
@@ -14,19 +14,19 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Refers to the generation, of as many files as there are ranks wherever anything but its constructor is called.
+// Own items. Refers to the generation. It has as many files as there are ranks, for all calls but the constructor's.
 class OwnItems {
  public:
   OwnItems(ReadableGeneration const& generation, std::size_t ranks, std::size_t rank)
       : manifest_{&generation.manifest}, readers_{&generation.readers}, ranks_{ranks}, rank_{rank} {}
 
-  // Whether a rank does not see its own file: the same on all ranks.
+  // Returns true if a rank does not see its own file: the same on all ranks.
   bool any_apart() const {
     for (std::size_t rank = 0; rank < ranks_; ++rank)
       if (!readers_->sees(rank, rank)) return true;
     return false;
   }
-  // Not collective. Reads what this rank reads for others, which is as much memory. Throws FormatError.
+  // Not collective. Reads other ranks' items for them, into as much memory. Throws FormatError.
   void collect(BlockReader& blocks) {
     offsets_.assign(ranks_, 0), sizes_ = offsets_;
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
@@ -40,7 +40,7 @@ class OwnItems {
       sizes_[rank] = for_others_.size() - offsets_[rank];
     }
   }
-  // Collective, after it.
+  // Collective, after `collect`. Brings the items to their ranks.
   template <Communicator C>
   void exchange(SessionCore<C>& core) {
     std::vector<std::uint64_t> expected(ranks_);
@@ -58,7 +58,7 @@ class OwnItems {
   }
 
  private:
-  // f(tensor, bytes) of each own item in that rank's file.
+  // Calls f(tensor, bytes) for each own item in the file of a rank.
   template <class F>
   void each(std::size_t rank, F&& f) const {
     ShardFile const& shard = manifest_->shards()[rank];

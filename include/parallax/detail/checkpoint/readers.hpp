@@ -1,5 +1,5 @@
-// Which generation all ranks restore, and who reads which of its files: ranks need not see the same folder. `Session::restore` calls
-// `find_for_all`.
+// The generation restored by all ranks, and the readers of its files: ranks need not see the same folder. `Session::restore`
+// calls `find_for_all`.
 #pragma once
 
 #include <algorithm>
@@ -20,14 +20,14 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Who reads which file of a generation: ranks that see the same files read those together. The same on all ranks.
+// The readers of each file of a generation: ranks that see the same files read those together. Equal on all ranks.
 class Readers {
  public:
   // All ranks see all files.
   Readers(std::size_t ranks, std::size_t files) : group_of_file_(files, 0), groups_(1) {
     for (std::size_t rank = 0; rank < ranks; ++rank) groups_[0].push_back(rank);
   }
-  // seen[r][f]: whether rank r sees file f. A file is read by the ranks that see what the first of them sees.
+  // seen[r][f]: true if rank r sees file f. A file is read by the first rank that sees it and by all ranks with equal sight.
   explicit Readers(std::vector<std::vector<std::byte>> seen) : seen_{std::move(seen)} {
     std::vector<std::size_t> group_of_rank(seen_.size(), none);
     for (std::size_t file = 0; file < seen_[0].size(); ++file) {
@@ -46,10 +46,10 @@ class Readers {
     }
   }
 
-  // Each file has a group of readers.
+  // Returns the groups of readers; each file has one.
   std::vector<std::vector<std::size_t>> const& groups() const { return groups_; }
   std::size_t group_of(std::size_t file) const { return group_of_file_[file]; }
-  // Whether a rank sees a file, and the first that does; -1 as a number where none does.
+  // Returns true if a rank sees a file. `first_reader`: the first such rank; `none` if there is no such rank.
   bool sees(std::size_t rank, std::size_t file) const { return seen_.empty() || seen_[rank][file] != std::byte{}; }
   std::size_t first_reader(std::size_t file) const {
     for (std::size_t rank = 0; rank < seen_.size(); ++rank)
@@ -64,11 +64,11 @@ class Readers {
   std::vector<std::vector<std::size_t>> groups_;
 };
 
-// What all ranks restore.
+// The generation for all ranks to restore.
 struct ReadableGeneration {
   Generation manifest;
   Readers readers;
-  std::vector<std::string> passed_over{};  // reasons for each newer one that was passed over
+  std::vector<std::string> passed_over{};  // reasons for passing over newer ones
 };
 
 // The work of `find_for_all`.
@@ -100,8 +100,8 @@ class GenerationFinder {
   }
 
  private:
-  // Collective. The newest generation below that number that any rank sees, or the one that is wanted; who sees the manifest that the
-  // first of these sees. False where there is none.
+  // Collective. Finds the newest generation below the number `below` on any rank, or the wanted one, and the ranks that see the
+  // same manifest as the first of these. False if there is none.
   bool next(std::int64_t below) {
     auto const at = std::find_if(mine_.begin(), mine_.end(), [&](std::int64_t number) { return number < below; });
     std::int64_t const newest = wanted_ > 0 ? wanted_ : at == mine_.end() ? 0 : *at;
@@ -116,7 +116,7 @@ class GenerationFinder {
     double most = 0;
     for (int rank = 0; rank < core_->topology.size(); ++rank) most = std::max(most, core_->rounds.told(rank)[0]);
     number_ = wanted_ > 0 ? wanted_ : static_cast<std::int64_t>(most);
-    // Of those that see it, the first that sees a manifest in it leads.
+    // The first rank that sees its manifest leads, else the first that sees the generation.
     leader_ = -1;
     auto const told = [&](int rank) { return core_->rounds.told(rank); };
     auto const sees = [&](int rank) { return told(rank)[0] == most; };
@@ -132,7 +132,7 @@ class GenerationFinder {
     return number_ > 0;
   }
 
-  // Collective. That generation, unless it is passed over.
+  // Collective. Returns the present generation, unless it is passed over.
   std::optional<ReadableGeneration> look(std::string& why) {
     std::optional<Generation> manifest;
     std::optional<Error> error = caught(rank_, "restore", [&] {
@@ -164,10 +164,10 @@ class GenerationFinder {
     return ReadableGeneration{std::move(*manifest), std::move(all)};
   }
 
-  // Whether all ranks see all files in one folder.
+  // Returns true if all ranks see all files in one folder.
   bool in_one_folder(Generation const& manifest) const { return all_see_ && manifest.facts().homes.empty(); }
 
-  // Collective. Each rank looks which files it sees; each has to be seen by one.
+  // Collective. Each rank looks for the files; each has to be seen by one.
   std::optional<ReadableGeneration> apart(Generation&& manifest, std::string& why) {
     std::vector<std::byte> seen(manifest.shards().size());
     std::string own_why;
@@ -195,8 +195,8 @@ class GenerationFinder {
     return ReadableGeneration{std::move(manifest), std::move(readers)};
   }
 
-  // Collective. Returns whether every block of every file is as it was written. Each rank reads a part of the blocks that it
-  // sees. A wanted generation that is not whole is refused.
+  // Collective. Returns true if every block of every file is as it was written. Each rank reads a part of the blocks in its
+  // sight. A wanted generation that is not whole is refused.
   bool is_whole(ReadableGeneration const& found, std::string& why) {
     std::string damage;
     std::optional<Error> error = caught(rank_, "restore", [&] {
@@ -253,14 +253,14 @@ class GenerationFinder {
   std::int64_t wanted_;
   bool whole_;
   int rank_;
-  std::vector<std::int64_t> mine_;     // the generations that this rank sees, from the newest on
-  std::int64_t number_ = 0;            // the one that is looked at
-  int leader_ = 0;                     // who reads its manifest
-  bool all_see_ = true, sees_ = true;  // that manifest: all ranks, and this one
+  std::vector<std::int64_t> mine_;     // the generations seen by this rank, from the newest on
+  std::int64_t number_ = 0;            // the present one
+  int leader_ = 0;                     // the reader of its manifest
+  bool all_see_ = true, sees_ = true;  // its manifest: all ranks, and this one
 };
 
-// Collective. Finds the generation `wanted`, or for 0 the newest of which every file is seen by a rank. With `whole` each block
-// is as it was written. All ranks find the same one. Throws Error (file), as a refusal, after which the session goes on.
+// Collective. Finds the generation `wanted`, or for 0 the newest with every file seen by a rank. With `whole` each block is as
+// it was written. All ranks find the same one. Throws Error (file), as a refusal, after which the session goes on.
 template <Communicator C>
 ReadableGeneration find_for_all(SessionCore<C>& core, std::string const& directory, std::int64_t wanted, bool whole) {
   return GenerationFinder<C>{core, directory, wanted, whole}.find();

@@ -1,4 +1,4 @@
-// `Session::restore`: looks at what a generation means here before anything changes, then reads it. The session calls
+// `Session::restore`: looks at the meaning of a generation here before anything changes, then reads it. The session calls
 // `CheckpointWork::run`.
 #pragma once
 
@@ -56,7 +56,7 @@ struct CheckpointWork<Operation::restore> {
     });
     agree_so_far(core, "restore", error);
 
-    // From here on what fails ends the session.
+    // From here on a failure ends the session.
     Restoring<C> restoring{core, directory + "/" + generation_name(manifest.facts().number), generation, *meaning,
                            std::move(alike)};
     visit_things(core, restoring, things...);

@@ -1,5 +1,5 @@
-// How a restore reads: each rank a part of each array, block by block, whose rows go to who holds them now. The work of
-// `Session::restore` shows it all items.
+// The reading of a restore: each rank reads a part of each array, block by block, and the rows go to their present holders. The
+// work of `Session::restore` shows it all items.
 #pragma once
 
 #include <algorithm>
@@ -21,15 +21,14 @@
 
 namespace parallax::inline v0_2::detail {
 
-// The second look, an archive that all ranks show the same items: arrays are read together, each by all ranks. Small ones that all
-// ranks have alike are read many at once, before they are shown.
+// The second look, an archive with the same items on all ranks: arrays are read together, each by all ranks. Small ones equal
+// on all ranks are read many at once, before they are shown.
 template <Communicator C>
 class Restoring {
  public:
   static constexpr bool reads = true, whole = true;
 
-  // Collective where ranks do not see their own files. `alike`: which items are read many at once, in the order in which they will be
-  // shown.
+  // Collective if ranks do not see their own files. `alike`: the items to be read many at once, in the order of their showing.
   Restoring(SessionCore<C>& core, std::string folder, ReadableGeneration const& generation, Meaning const& meaning,
             std::vector<std::string> alike)
       : core_{&core},
@@ -74,11 +73,11 @@ class Restoring {
     }
   }
 
-  // What this rank found wrong, told where ranks talk next, and at the end: what all ranks do does not depend on it.
+  // This rank's error, told at the ranks' next talk, and at the end: the calls of all ranks do not depend on it.
   std::optional<Error> own_error;
 
  private:
-  // Arrays that are read at once have together so many bytes at most, or there is one of them.
+  // Most bytes of all arrays read at once, unless there is one of them.
   static constexpr std::size_t most_at_once = std::size_t{1} << 22;
   // An array in the files.
   struct StoredArray {
@@ -86,20 +85,20 @@ class Restoring {
     std::int64_t rows = 0, together = 0;  // of the array; of all slabs
     std::vector<std::size_t> begins{};    // of the slabs in `at_once_`, if they are read there
   };
-  // Where rows go at this rank.
+  // Place of an item's rows at this rank.
   struct Target {
     Item const* item;
     std::span<std::byte> out;
     std::size_t row_bytes;
   };
 
-  // Not collective. What goes wrong is told later; from then on nothing is done.
+  // Not collective. Runs `body`. Its error is told later; from then on nothing is run.
   template <class Body>
   void note(Body&& body) {
     if (!own_error) own_error = caught(static_cast<int>(rank_), "restore", body);
   }
 
-  // A long list is shown in several calls, one after the other, and read as a whole.
+  // Shows a long list in several calls, one after the other; it is read as a whole.
   void list_rows(Item const& item, std::span<std::byte> bytes) {
     std::size_t const row_bytes = static_cast<std::size_t>(item.width) * item.type.bytes;
     auto const first = static_cast<std::size_t>(item.row(0)) * row_bytes;
@@ -113,7 +112,8 @@ class Restoring {
     std::memcpy(bytes.data(), list_.data() + first, bytes.size());
   }
 
-  // Whether the checkpoint has as many rows as its length says, before there is room for them: a length may be any number.
+  // Throws unless the checkpoint has as many rows as its length says, before there is room for them: a length may be any
+  // number.
   void check_length(Item const& item, std::size_t row_bytes) const {
     std::string const key = meaning_->key(item);
     std::uint64_t there = 0;
@@ -132,7 +132,7 @@ class Restoring {
       throw item_error(item.variable, item.name, joined({"it has ", there / row_bytes, " rows, not ", item.rows}));
   }
 
-  // Not collective: this rank's own file has it, or it was brought.
+  // Not collective. Reads an own item: from this rank's own file, or as brought.
   void read_own(Item const& item, std::string const& key, std::span<std::byte> bytes) {
     ShardFile const& shard = manifest_->shards()[rank_];
     std::size_t const at = shard.header().find(key);
@@ -146,7 +146,7 @@ class Restoring {
     own_.read(blocks_, at, bytes);
   }
 
-  // The array of this name, its slabs by groups of readers. Throws on all ranks, for all have the same manifest.
+  // Returns the array of this name, its slabs by groups of readers. Throws on all ranks, for all have the same manifest.
   StoredArray find(std::string_view key) const {
     StoredArray stored;
     auto const error =
@@ -160,7 +160,7 @@ class Restoring {
     return stored;
   }
   std::size_t group_of(Slab const& slab) const { return readers_->group_of(slab.shard); }
-  // Throws, likewise, where the files have something else than the item.
+  // Returns the place of an item's rows. Throws, likewise, if the files have another item.
   Target target(Item const& item, StoredArray const& stored, std::span<std::byte> out) {
     auto const row_bytes = static_cast<std::size_t>(item.width) * item.type.bytes;
     auto const refuse = [&](std::string const& what) { throw item_error(item.variable, item.name, what); };
@@ -174,7 +174,7 @@ class Restoring {
     if (error) throw Error{*error};
     return {&item, out, row_bytes};
   }
-  // Not collective. Rows from number `first` of this rank's on.
+  // Not collective. Puts rows into this rank's, from number `first` on.
   void place(Target const& target, std::int64_t first, std::span<std::byte const> rows) {
     std::size_t const count = rows.size() / target.row_bytes, all = target.out.size() / target.row_bytes;
     if (first < 0 || static_cast<std::size_t>(first) > all || count > all - static_cast<std::size_t>(first))
@@ -184,7 +184,7 @@ class Restoring {
       throw FormatError(manifest_->path(), joined({"a row of ", shown(meaning_->key(*target.item)), " is there twice"}));
     std::memcpy(target.out.data() + static_cast<std::size_t>(first) * target.row_bytes, rows.data(), rows.size());
   }
-  // Not collective. All rows have come.
+  // Not collective. Notes an error unless all rows have come.
   void complete(Target const& target) {
     if (own_error || seen_.count() * target.row_bytes == target.out.size() || target.row_bytes == 0) return;
     own_error = Error{Errc::file, static_cast<int>(rank_), "restore", target.item->variable,
@@ -192,14 +192,14 @@ class Restoring {
                               target.out.size() / target.row_bytes, " have come"})};
   }
 
-  // Collective. The array of this name, if it is the next of those that are read at once.
+  // Collective. Returns the array of this name, if it is the next one to be read at once with others.
   StoredArray const* read_before(std::string const& key) {
     if (next_ == alike_.size() || alike_[next_] != key) return nullptr;
     if (next_ == read_) read_at_once();
     StoredArray const& stored = stored_[next_++ - (read_ - stored_.size())];
     return stored.slabs.empty() ? nullptr : &stored;
   }
-  // Collective. Reads the next arrays: each rank its part of all bytes, which it tells all.
+  // Collective. Reads the next arrays: each rank its part of all bytes, for all.
   void read_at_once() {
     stored_.clear();
     std::size_t total = 0;
@@ -227,7 +227,7 @@ class Restoring {
     struct Section {
       std::size_t begin = 0, end = 0;
     };
-    std::vector<Section> parts(ranks_);  // of `at_once_`, by the rank that reads it
+    std::vector<Section> parts(ranks_);  // of `at_once_`, by the reading rank
     std::size_t at = 0;
     for (std::size_t group = 0; group < readers_->groups().size(); ++group) {
       auto const& ranks = readers_->groups()[group];
@@ -262,7 +262,7 @@ class Restoring {
     lane.post(at_once_.data(), at_once_.data());
     core_->waiting.drive("restore", [&] { return lane.test(); }, {lane, [] { return std::string{}; }});
   }
-  // Not collective, but where it throws. An array that was read before.
+  // Not collective, unless it throws. Copies an array already read.
   void copy(Item const& item, StoredArray const& stored, std::span<std::byte> out) {
     Target const target = this->target(item, stored, out);
     note([&] {
@@ -284,8 +284,8 @@ class Restoring {
       place(target, run.first + i * run.stride, rows.subspan(static_cast<std::size_t>(i) * target.row_bytes, target.row_bytes));
   }
 
-  // Collective. Reads an array by blocks, one after the other by each rank of its part of those that its group reads, and deals their
-  // rows.
+  // Collective. Reads an array by blocks, and deals their rows. Each group reads its blocks, and each rank its part of them,
+  // one after the other.
   void fetch(Item const& item, StoredArray const& stored, std::span<std::byte> out) {
     Target const target = this->target(item, stored, out);
     if (target.row_bytes == 0) return;
@@ -312,7 +312,7 @@ class Restoring {
     complete(target);
   }
 
-  // Not collective. Reads a block, and puts its rows where they belong: here, or into bundles.
+  // Not collective. Reads a block, and puts its rows in their places: here, or into parcels.
   void deal(Target const& target, std::vector<Slab> const& slabs, std::int64_t number) {
     auto const slab = std::upper_bound(slabs.begin(), slabs.end(), number, [](std::int64_t block, Slab const& one) {
       return block < one.first_block + one.blocks;
@@ -357,12 +357,12 @@ class Restoring {
       for (std::int64_t i = 0; i < run.count; ++i) to_all(run.first + i * run.stride, 1);
     });
   }
-  // Rows that lie side by side in a block and at their rank.
+  // Rows side by side in a block and at their rank.
   struct Going {
     std::size_t rank;
     std::int64_t first, count;
   };
-  // Not collective. Rows from byte `at` of the block on. Returns how many bytes they have; none are left to go.
+  // Not collective. Sends rows from byte `at` of the block on. Returns the number of their bytes; none are left to go.
   std::size_t send(Target const& target, Going& going, std::size_t at) {
     std::size_t const bytes = static_cast<std::size_t>(going.count) * target.row_bytes;
     auto const rows = std::span<std::byte const>{block_}.subspan(at, bytes);
@@ -374,8 +374,8 @@ class Restoring {
     return bytes;
   }
 
-  // Collective. All bundles go to their ranks, which put the rows where they belong. Where a rank has found something wrong all throw
-  // it, and the session ends.
+  // Collective. Brings all parcels to their ranks, and puts the rows in their places. If a rank has an error all throw it, and
+  // the session ends.
   void deliver(Target const& target) {
     auto& words = core_->rounds.words;
     words.assign(2 * ranks_ + 1, 0.0);
@@ -412,7 +412,7 @@ class Restoring {
       at += static_cast<std::size_t>(expected[rank]);
     }
   }
-  // Not collective. A bundle as it came.
+  // Not collective. Unpacks a parcel as it came.
   void unpack(Target const& target, std::size_t words, std::span<std::byte const> bytes) {
     auto rows = bytes.subspan(8 * words);
     auto const word = [&](std::size_t i) {
@@ -434,7 +434,7 @@ class Restoring {
   Meaning const* meaning_;
   BlockReader blocks_;
   std::vector<std::string> alike_;
-  std::size_t next_ = 0, read_ = 0;  // of `alike_`: the next to be shown; the first that was not read
+  std::size_t next_ = 0, read_ = 0;  // of `alike_`: the next to be shown; the first unread one
   std::vector<StoredArray> stored_;  // those before `read_`
   std::vector<std::byte> at_once_;   // their bytes
   std::size_t ranks_, rank_;

@@ -1,5 +1,5 @@
-// `Session::save`: every rank writes what it holds, and the first rank of each folder makes a generation of it. The session calls `run`
-// of CheckpointWork.
+// `Session::save`: every rank writes its part, and the first rank of each folder makes a generation of all. The session calls
+// `run` of CheckpointWork.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@
 
 namespace parallax::inline v0_2::detail {
 
-// A folder of an unfinished generation, or a file that is there for a moment. It is gone with this object, unless it is kept,
-// or this is a forked child.
+// A folder of an unfinished generation, or a file for a moment. It is gone with this object, unless it is kept, or this is a
+// forked child.
 class UnfinishedFolder {
  public:
   UnfinishedFolder() = default;
@@ -44,9 +44,9 @@ class UnfinishedFolder {
   Birth birth_;
 };
 
-// Local. Returns a line for each variable that every rank of this session has whole, in memory of the host, with the checksum
-// of its values and slots. Ranks compare the lines before they save, so that replicas which differ take no good checkpoint's
-// place. Variables that were never updated are left to their first update. Tables with rows that are behind are left to
+// Local. Returns a line for each variable whole on every rank of this session, in memory of the host, with the checksum of its
+// values and slots. Ranks compare the lines before they save, so no save of unequal replicas takes the place of a good
+// checkpoint. Variables that were never updated are left to their first update. Tables with rows that are behind are left to
 // SessionOptions::compare_replicas_every.
 template <Communicator C>
 std::string compared_replicas(SessionCore<C>& core) {
@@ -59,7 +59,7 @@ std::string compared_replicas(SessionCore<C>& core) {
   return lines;
 }
 
-// Which ranks see the same folder: those of a home. By rank, the first rank of its home, which leads it.
+// Homes: the ranks that see one folder are of one home. By rank, the first rank of its home, its leader.
 struct Homes {
   bool one() const {
     return std::all_of(leaders.begin(), leaders.end(), [](int leader) { return leader == 0; });
@@ -70,32 +70,35 @@ struct Homes {
   std::vector<int> leaders;
 };
 
-// A generation that is being made: what all ranks know of it, and the leaders' folders.
+// A generation in the making: the knowledge of all ranks, and the leaders' folders.
 struct NewGeneration {
-  // The name of a rank's file in the folder that is being filled.
+  // Returns the name of a rank's file in the unfinished folder.
   std::string shard(int rank) const { return making + "/" + shard_name(rank); }
-  // Whether older generations may be removed.
+  // Returns true if older generations may be removed.
   bool removes() const { return keep > 0 || keep_for > 0; }
 
   GenerationFacts facts;
   Homes homes;
-  std::string directory, path, making;  // path: where it will be; making: where its files are until then
-  std::size_t keep = 0;                 // how many generations stay; 0: all
-  double keep_for = 0;                  // and for how many seconds; 0: for ever
+  std::string directory, path, making;  // path: its final place; making: the place of its files until then
+  std::size_t keep = 0;                 // number of generations to stay; 0: all
+  double keep_for = 0;                  // and their seconds; 0: for ever
   std::vector<SmallItem> small;
   std::vector<std::pair<std::string, std::string>> signatures;
   UnfinishedFolder folder;
 };
 
-// Local, on a leader, once the files of its home are on the disk. `shards`: by rank. The generation has its manifest. Throws FileError.
+// Local, on a leader, once the files of its home are on the disk. Gives the generation its manifest. `shards`: by rank. Throws
+// FileError.
 void write_manifest(NewGeneration const& made, std::span<WrittenShard const> shards);
-// Local, on a leader. The generation has its name. Throws FileError; of what is thrown once it has it, it is there all the same.
+// Local, on a leader. Gives the generation its name. Throws FileError; after an error behind the naming, it is there all the
+// same.
 void give_name(NewGeneration& made);
 
-// Local, on a leader, once it has its name everywhere. What is too old loses its own; `complete`: the numbers of what is not in part.
+// Local, on a leader, once it has its name everywhere. Takes the names of old generations, and returns their numbers.
+// `complete`: the numbers of generations not in part.
 std::vector<std::int64_t> unname_old(NewGeneration const& made, std::span<std::int64_t const> complete);
 
-// Collective. The ranks of each home remove what its leader has taken the names from, at the same time: of a large file that takes long.
+// Collective. Removes the generations without names, by all ranks of each home at the same time: a large file takes long.
 template <Communicator C>
 void remove_together(SessionCore<C>& core, char const* operation, NewGeneration const& made,
                      std::span<std::int64_t const> gone) {
@@ -113,9 +116,9 @@ void remove_together(SessionCore<C>& core, char const* operation, NewGeneration 
     remove_folder(made.directory + "/" + generation_name(number) + std::string{unfinished});
 }
 
-// Collective. Every rank has written its file, of which it tells `mine`, or has met `error`; the leaders make a generation of all. In
-// several homes each step is done in all before the next begins: the manifests, the names, and what is too old, which stays until the
-// new generation has its name everywhere.
+// Collective. Makes a generation of all ranks' files, by the leaders. Every rank has written its file, told as `mine`, or has
+// met `error`. In several homes each step is done in all before the next begins: the manifests, the names, and the removal of
+// old generations, which stay until the new one has its name everywhere.
 template <Communicator C>
 void make_generations(SessionCore<C>& core, char const* operation, NewGeneration& made, WrittenShard const& mine,
                       std::optional<Error> error) {
@@ -139,7 +142,7 @@ void make_generations(SessionCore<C>& core, char const* operation, NewGeneration
       std::memcpy(&shards[r].size, sizes[r].data(), 8);
     }
   };
-  std::vector<std::int64_t> complete, gone;  // complete: those that are in all homes
+  std::vector<std::int64_t> complete, gone;  // complete: in all homes
   if (!apart) {
     by_leaders([&] {
       put_together(), write_manifest(made, shards), give_name(made);
@@ -165,9 +168,8 @@ void make_generations(SessionCore<C>& core, char const* operation, NewGeneration
   remove_together(core, operation, made, gone);
 }
 
-// Collective. Finds out who sees whose folder: rank 0 makes a file, and each rank that does not see it makes one as well.
-// Afterwards the folder is there, without left files of earlier saves, and the session has its lock. `id`: of the save, for the
-// names of these files.
+// Collective. Finds the homes: rank 0 makes a file, and each rank that does not see it makes one as well. Afterwards the folder
+// is there, without left files of earlier saves, and the session has its lock. `id`: of the save, for the names of these files.
 template <Communicator C>
 Homes find_homes(SessionCore<C>& core, char const* operation, std::string const& directory, std::uint64_t id) {
   int const rank = core.topology.rank(), ranks = core.topology.size();
@@ -216,7 +218,7 @@ Homes find_homes(SessionCore<C>& core, char const* operation, std::string const&
   return homes;
 }
 
-// Collective. The beginning of a save, in the background or not: all ranks mean the same, nothing else goes on behind the steps, this
+// Collective. Begins a save, in the background or not: all ranks mean the same, nothing else goes on behind the steps, this
 // rank's part is planned, and the leaders have made the folders.
 template <Communicator C, class... Things>
 NewGeneration begin_save(SessionCore<C>& core, Operation operation, std::string const& directory, SaveOptions const& options,
@@ -250,7 +252,7 @@ NewGeneration begin_save(SessionCore<C>& core, Operation operation, std::string 
   made.homes = find_homes(core, word, directory, made.facts.id);
   bool const leads = made.homes.leads(rank);
 
-  // A number that no home has.
+  // A number new in all homes.
   std::int64_t newest = 0;
   std::optional<Error> error = caught(rank, word, [&] {
     if (!leads) return;
@@ -296,7 +298,7 @@ struct CheckpointWork<Operation::save> {
     SavePlan plan{rank, core.topology.size()};
     NewGeneration made = begin_save(core, Operation::save, directory, options, plan, things...);
 
-    // All write, and say what they have written.
+    // All write, and tell their results.
     WrittenShard mine;
     std::optional<Error> error = caught(rank, "save", [&] {
       ShardDraft draft{std::move(plan), made.facts.id, options.block_bytes};

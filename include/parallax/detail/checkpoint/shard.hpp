@@ -1,5 +1,5 @@
-// A rank's file of a checkpoint, as it is planned and filled: what of which item it has, and the checksums of its blocks. Saving makes
-// one of each, at once or behind the steps.
+// A rank's file of a checkpoint, planned and filled: its parts of items, and the checksums of its blocks. Saving makes one of
+// each, at once or behind the steps.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@
 
 namespace parallax::inline v0_2::detail {
 
-// The first look at what is saved, an archive: which tensors this rank's file will have, which of their rows, and the small items.
-// Of what all ranks have alike, each writes a part.
+// The first look at a save, an archive: the tensors of this rank's file, their rows, and the small items. Of items equal on all
+// ranks, each writes a part.
 class SavePlan {
  public:
   static constexpr bool reads = false;
@@ -28,7 +28,7 @@ class SavePlan {
     std::string key;
     ElementType type;
     std::int64_t rows, width;   // of the whole item
-    std::int64_t first, count;  // of what all ranks have alike: the part that is written here; else 0 and all rows here
+    std::int64_t first, count;  // of an item equal on all ranks: the part written here; else 0 and all rows here
     bool own;
     RowNumbers numbers;
     std::size_t tensor = 0, list = 0;  // in the file
@@ -43,7 +43,7 @@ class SavePlan {
     bool const alike = item.share == Share::any || item.share == Share::world;
     bool const next = key == last_;
     last_ = key;
-    // Rows of replicas may be as of another step on each rank: one rank's are kept of each row, of all arrays beside it.
+    // Rows of replicas may be as of another step on each rank: of each row one rank's is kept, in all arrays beside each other.
     if (alike && (item.list || item.rows <= 1) && size <= most_small_bytes) {
       if (!next) small_.push_back({std::move(key), item.type, item.rows, item.width, {}});
       small_.back().bytes.insert(small_.back().bytes.end(), bytes.begin(), bytes.end());
@@ -54,7 +54,7 @@ class SavePlan {
       PlannedItem part{std::move(key), item.type, item.rows, item.width, 0, 0, own, {}};
       if (alike) {
         auto const rows = static_cast<std::size_t>(item.rows);
-        bool const split = rows > 1;  // else it is rank 0's, as what is in the manifest
+        bool const split = rows > 1;  // else it is rank 0's, like the items of the manifest
         part.first = split ? static_cast<std::int64_t>(part_begin(rows, rank_, ranks_)) : 0;
         part.count = split        ? static_cast<std::int64_t>(part_begin(rows, rank_ + 1, ranks_)) - part.first
                      : rank_ == 0 ? item.rows
@@ -79,7 +79,7 @@ class SavePlan {
   std::vector<SmallItem> small_;
 };
 
-// What is known of a rank's file before its rows are: where they lie, and how many checksums there are. Owns the plan.
+// A rank's file without its rows: their places, and the number of checksums. Owns the plan.
 class ShardDraft {
  public:
   ShardDraft(SavePlan plan, std::uint64_t id, std::int64_t block_bytes)
@@ -95,15 +95,15 @@ class ShardDraft {
 
   SavePlan const& plan() const { return plan_; }
   std::vector<SavePlan::PlannedItem> const& parts() const { return plan_.parts(); }
-  // Of the file.
+  // Returns the bytes of the file.
   std::uint64_t size() const { return shard_.size; }
-  // What the manifest says of it, once all checksums are taken.
+  // Returns the manifest's part about it, once all checksums are taken.
   WrittenShard& shard() { return shard_; }
 
-  // Where in the file the rows of a part begin, and the list of their numbers.
+  // Returns the place of a part's rows in the file; `list_begin`: of the list of their numbers.
   std::uint64_t begin(std::size_t part) const { return layout_.begin(parts()[part].tensor); }
   std::uint64_t list_begin(std::size_t part) const { return layout_.begin(parts()[part].list); }
-  // How many rows of a part a checksum is of, and how many checksums there are.
+  // Returns the number of rows of a part under a checksum; `blocks`: the number of checksums.
   std::int64_t rows_of(std::size_t part) const { return rows_of_block(row_bytes(part), block_bytes_); }
   std::int64_t blocks(std::size_t part) const { return blocks_of(parts()[part].count, row_bytes(part), block_bytes_); }
   std::uint64_t row_bytes(std::size_t part) const {
@@ -118,7 +118,7 @@ class ShardDraft {
     }
     shard_.sums[first_sums_[part] + static_cast<std::size_t>(block)] = block_sum(rows, listed);
   }
-  // put(place in the file, bytes) of all that is known already.
+  // Calls put(place in the file, bytes) for all bytes already known.
   template <class Put>
   void put_known(Put&& put) const {
     put(std::uint64_t{0}, std::span<std::byte const>{shard_.text});
@@ -152,8 +152,8 @@ class ShardDraft {
   std::vector<std::size_t> first_sums_;  // by part
 };
 
-// The second look, an archive as well: hands `Sink::rows(part, place, bytes)` the rows of each part, as they come. `place`: the number
-// of the first of them among those of the part.
+// The second look, an archive as well: hands `Sink::rows(part, place, bytes)` the rows of each part, as they come. `place`: the
+// number of the first of them in the part.
 template <class Sink>
 class ShardRows {
  public:
@@ -183,12 +183,12 @@ class ShardRows {
  private:
   ShardDraft const* draft_;
   Sink* sink_;
-  std::size_t at_ = 0;  // the part whose item is shown
+  std::size_t at_ = 0;  // the part of the shown item
   bool started_ = false;
   std::int64_t rows_seen_ = 0;
 };
 
-// A file that is written from the memory where the items are, with checksums taken on the way. Refers to the draft.
+// A file written from the items' own memory, with checksums taken on the way. Refers to the draft.
 class ShardWriter {
  public:
   // Creates the file. Throws FileError.
@@ -196,13 +196,13 @@ class ShardWriter {
     draft.put_known([&](std::uint64_t at, std::span<std::byte const> bytes) { file_.write(at, bytes); });
   }
 
-  // By ShardRows.
+  // Writes rows; called by ShardRows.
   void rows(std::size_t part, std::int64_t place, std::span<std::byte const> bytes) {
     auto const row_bytes = static_cast<std::size_t>(draft_->row_bytes(part));
     std::uint64_t at = draft_->begin(part) + static_cast<std::uint64_t>(place) * row_bytes;
     std::int64_t const in_block = draft_->rows_of(part), count = draft_->parts()[part].count;
     if (place == 0) rest_.clear();
-    while (!bytes.empty()) {  // a block at a time, which is still in the processor's memory when it is written
+    while (!bytes.empty()) {  // a block at a time, still in the processor's memory when written
       std::int64_t const block = place / in_block;
       std::int64_t const here = std::min(in_block, count - block * in_block);
       std::size_t const wanted = static_cast<std::size_t>(here) * row_bytes - rest_.size();
@@ -229,7 +229,7 @@ class ShardWriter {
  private:
   static constexpr std::size_t most_buffered = std::size_t{1} << 18;
 
-  // Small writes that follow each other are written together.
+  // Writes. Small writes behind each other are written together.
   void write(std::uint64_t at, std::span<std::byte const> bytes) {
     if (at != buffered_at_ + buffer_.size() || buffer_.size() + bytes.size() > most_buffered) flush();
     if (bytes.size() > most_buffered / 4) return file_.write(at, bytes);
@@ -243,7 +243,7 @@ class ShardWriter {
 
   ShardDraft* draft_;
   NewFile file_;
-  std::vector<std::byte> rest_, buffer_;  // rest_: of a block that has come in part
+  std::vector<std::byte> rest_, buffer_;  // rest_: of a block in arrival
   std::uint64_t buffered_at_ = 0;
 };
 

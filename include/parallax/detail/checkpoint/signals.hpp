@@ -1,4 +1,4 @@
-// Signals as a wish to save and to end. Checkpoints asks a SignalWatch after each step, if its trainer wants that.
+// Signals as a wish to save and to end. Checkpoints asks a SignalWatch after each step, if its trainer wants it to.
 #pragma once
 
 #include <signal.h>
@@ -19,11 +19,11 @@
 
 namespace parallax::inline v0_2 {
 
-// A set of signals by which a process is asked to save and to end: `false`, `true`, or a list, {SIGTERM, SIGUSR1}.
+// A set of signals that ask a process to save and to end: `false`, `true`, or a list, {SIGTERM, SIGUSR1}.
 class Signals {
  public:
-  // Makes the empty set, or that of the signals by which schedulers, terminals and users ask: SIGTERM, SIGINT and SIGHUP, and,
-  // as far as nobody else in the process handles them, SIGUSR1, SIGUSR2 and SIGXCPU.
+  // Makes the empty set, or the signals of schedulers, terminals and users: SIGTERM, SIGINT and SIGHUP, and, as far as nobody
+  // else in the process handles them, SIGUSR1, SIGUSR2 and SIGXCPU.
   template <std::same_as<bool> Asked>
   constexpr Signals(Asked asked) : usual_{asked} {
     if (asked)
@@ -37,11 +37,11 @@ class Signals {
 
   // One more than the highest number of a signal.
   static constexpr int end = 65;
-  // Returns whether a number is of the set.
+  // Returns true if a number is of the set.
   constexpr bool has(int number) const { return number > 0 && number < end && ((numbers_ >> (number - 1)) & 1) != 0; }
-  // Returns whether any is.
+  // Returns true if any is.
   constexpr bool any() const { return numbers_ != 0; }
-  // Returns whether a signal that others handle is left to them.
+  // Returns true if a signal with another handler is left to the handler.
   constexpr bool leaves(int number) const { return usual_ && number != SIGTERM && number != SIGINT && number != SIGHUP; }
 
  private:
@@ -55,14 +55,14 @@ class Signals {
 
 namespace detail {
 
-// A watch for signals. While one lives in the process, a signal of its set is remembered, and given to the handler that was
-// there before. The first SIGTERM, SIGINT or SIGHUP ends nothing. A further one of them ends the process as if nobody had asked
-// for it, but for those within a second of the first: launchers send on the one of a terminal as well. Other signals are
-// warnings, however many come: of SIGXCPU the system sends one each second. A signal that was ignored stays ignored.
+// A watch for signals. While one lives in the process, a signal of its set is remembered, and given to the earlier handler. The
+// first SIGTERM, SIGINT or SIGHUP ends nothing. A further one of them ends the process as if nobody had asked for it, except
+// those within a second of the first: launchers send on the one of a terminal as well. Other signals are warnings, however many
+// come: of SIGXCPU the system sends one each second. A signal that was ignored stays ignored.
 //
-// A forked child saves nothing. A signal from its parent, or from itself, does there what it did before. One from elsewhere may
-// be for the whole group, as terminals and schedulers send it: the child lives through what its parent lives through, for the
-// parent's next step may need a batch of it.
+// A forked child saves nothing. A signal from its parent, or from itself, works there as before the watch. One from elsewhere
+// may be for the whole group, as terminals and schedulers send it: the child lives through it like its parent, for the parent's
+// next step may need a batch of the child's.
 class SignalWatch {
  public:
   // Begins to watch. Throws nothing; several watches in a process are one, of all their signals.
@@ -83,7 +83,7 @@ class SignalWatch {
     }
   }
   SignalWatch(SignalWatch&&) = delete;
-  // The last one gives back the handlers that were there before.
+  // Gives back the earlier handlers, for the last watch.
   ~SignalWatch() {
     Guard const turn{&turns};
     if (--watches > 0) return;
@@ -95,7 +95,7 @@ class SignalWatch {
     }
   }
 
-  // Whether this process was sent one.
+  // Returns true if this process was sent one.
   bool seen() const { return asked; }
 
  private:
@@ -104,7 +104,7 @@ class SignalWatch {
     ::clock_gettime(CLOCK_MONOTONIC, &now);
     return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
   }
-  // Calls nothing that a handler may not call.
+  // Handles a signal. Calls nothing forbidden to a handler.
   static void handle(int signal, ::siginfo_t* info, void* context) {
     int const error = errno;
     struct ::sigaction const& there = before[static_cast<std::size_t>(signal)];
@@ -131,10 +131,10 @@ class SignalWatch {
   static inline SpinLock turns;
   static inline int watches = 0;
   static inline Birth birth;
-  static inline ::pid_t process = 0;  // in which the first of the watches was made
+  static inline ::pid_t process = 0;  // maker of the first of the watches
   static inline std::array<struct ::sigaction, Signals::end> before{};
   static inline std::array<bool, Signals::end> held{};
-  static inline std::atomic<std::int64_t> first{0};  // when one came that ends a process; 0: never
+  static inline std::atomic<std::int64_t> first{0};  // time of the first one that ends a process; 0: never
   static inline std::atomic<bool> asked{false};
 };
 
