@@ -1,4 +1,4 @@
-// The engine of an AsyncSession: how workers ask and bring, how a rank waits while it serves, and the meetings of all ranks. The
+// The engine of an AsyncSession: questions and gradients of workers, service during waits, and meetings of all ranks. The
 // session owns one, and its workers call it.
 #pragma once
 
@@ -19,52 +19,53 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Refers to a synchronous session's core, in whose words it waits, meets and fails. C: the edge to the communicator.
+// The engine. Refers to a synchronous session's core; it waits, meets and fails in the core's words. C: the edge to the
+// communicator.
 template <Communicator C>
 class AsyncCore {
  public:
   AsyncCore(SessionCore<C>& core, Owned<ConsistencyRule> rule, AsyncOptions const& options);
   AsyncCore(AsyncCore&&) = delete;
 
-  // By a variable's constructor: it has the next number.
+  // Enters a variable, by its constructor: it has the next number.
   void enter(Owned<Keeper> keeper) {
     keeper->number = static_cast<std::uint32_t>(keepers_.size());
     keepers_.push_back(std::move(keeper));
   }
-  // What this rank does with a variable. Error (misuse) for one of another session.
+  // Returns this rank's keeper of a variable. Error (misuse) for one of another session.
   Keeper& keeper_of(RegistrationPtr const& variable, char const* operation) const;
-  // Whether this rank trains, and which of those that do it is.
+  // Returns true if this rank trains; `worker`: its number among the workers.
   bool works() const { return worker_ >= 0; }
   int worker() const { return worker_; }
   int workers() const { return static_cast<int>(workers_.size()); }
-  // Pushes of this rank.
+  // Returns the pushes of this rank.
   std::int64_t clock() const { return clock_; }
-  // Whether pushes of a clock are one update.
+  // Returns true if pushes of a clock are one update.
   bool by_clock() const { return rule_->by_clock(); }
 
-  // Collective. All ranks have the same variables and settings, and each owner takes its share.
+  // Collective. Begins: all ranks have the same variables and settings, and each owner takes its share.
   void begin_training();
-  // Local, of a worker that has done; returns once this rank's service is over.
+  // Local, of a worker at its end; returns once this rank's service is over.
   void end_training();
   // Collective. Makes all quiet: every rank has the owners' parts of dense variables, and the numbers of updates. `last`: no
-  // training follows. Error, on all ranks: mismatch, where a log has entries left then.
+  // training follows. Error, on all ranks: mismatch, if a log has entries left then.
   void meet(bool last = false);
 
-  // Local, at a worker. Asks all owners, and returns when each has answered. What an answer said: the least version and least
-  // clock of all owners.
+  // Local, at a worker. Asks all owners, and returns when each has answered. Answered: the least version and least clock of all
+  // owners' answers.
   struct Answered {
     std::int64_t version = 0, least = 0;
   };
   Answered ask(Slice<Asked* const> asked);
   // Local, at a worker. Brings all owners their share; the clock is over. Without arguments an empty push.
   void bring(Slice<Brought* const> brought);
-  // Whether this rank is in `train`.
+  // Returns true if this rank is in `train`.
   bool training() const { return training_; }
-  // Local. Serves what has come.
+  // Local. Serves the letters that have come.
   void serve() {
     if (serving_) service_.poll();
   }
-  // Local. What is wrong with this rank's arguments, thrown here alone: nothing was sent.
+  // Local. Runs `body`. An error in this rank's arguments is thrown here alone: nothing was sent.
   template <class Body>
   auto guarded(Operation operation, Body&& body) {
     return core_->waiting.guarded(to_string(operation).data(), [&] {
@@ -72,7 +73,7 @@ class AsyncCore {
       return body();
     });
   }
-  // For who waits too long: a rank.
+  // Returns a rank, for a wait that takes too long.
   int waiting_for() const;
 
   SessionCore<C>& core() const { return *core_; }
@@ -81,14 +82,14 @@ class AsyncCore {
   AsyncOptions const options;
 
  private:
-  // Posts a letter to every owner that `write` fills.
+  // Posts a letter to every owner, filled by `write`.
   template <class Write>
   void post_all(Operation operation, LetterHeader const& header, Write&& write);
   std::string described() const;
   // Collective. Brings every owner's part of a dense variable to all ranks. The parts lie in the order of owners.
   void gather_parts(Keeper const& keeper, std::size_t unit, std::span<std::byte const> mine, std::span<std::byte> memory,
                     std::span<std::size_t const> counts);
-  // Error (misuse) where all ranks would have to meet, and this one is in `train`: the others may never come.
+  // Error (misuse) for a meeting of all ranks with this one in `train`: the others may never come.
   void refuse_within(char const* operation) const {
     if (training_)
       throw Refused{Error{Errc::misuse, core_->topology.rank(), operation, "",
@@ -104,11 +105,11 @@ class AsyncCore {
   std::int64_t clock_ = 0, met_ = 0;  // met_: the greatest clock of all workers when they last met
   std::uint64_t operations_ = 0;
   bool training_ = false, serving_ = false;
-  bool by_quorum_ = false;  // whether pushes may come too late
+  bool by_quorum_ = false;  // pushes may come too late
   LetterDraft draft_;
   Letter answer_;
   std::vector<std::int64_t> versions_;  // by owner: of its last answer
-  std::vector<int> missing_;            // owners from whom an answer is expected, by number
+  std::vector<int> missing_;            // numbers of owners with an answer due
 };
 
 template <Communicator C>
@@ -227,7 +228,7 @@ void AsyncCore<C>::meet(bool last) {
       met_ = std::max(met_, static_cast<std::int64_t>(words.back()));
       core_->wished |= static_cast<unsigned>(words[words.size() - 2]);
     }
-    core_->steps += met_ - before;  // and not the clock: a restore has set what it goes on from
+    core_->steps += met_ - before;  // not the clock: a restore has set the steps to go on from
     for (std::size_t i = 0; i < keepers_.size(); ++i)
       if (topology.owner() < 0) keepers_[i]->catch_up(static_cast<std::int64_t>(owner[i]));
     for (auto const& keeper : keepers_) {
@@ -318,7 +319,7 @@ auto AsyncCore<C>::ask(Slice<Asked* const> asked) -> Answered {
                          return missing_.empty();
                        },
                        {*this, [] { return std::string{}; }});
-  if (by_quorum_) clock_ = std::max(clock_, answered.version);  // who was late goes on with what it has read
+  if (by_quorum_) clock_ = std::max(clock_, answered.version);  // a late worker goes on with the clock read
   return answered;
 }
 
@@ -330,7 +331,8 @@ void AsyncCore<C>::bring(Slice<Brought* const> brought) {
   ++clock_;
 }
 
-// Where this rank's own share has not answered its pull, it knows who is behind. Else an owner knows, for whom that one waits.
+// Returns the rank waited for. If this rank's own share has not answered its pull, it knows the slowest worker. Else an owner
+// knows.
 template <Communicator C>
 int AsyncCore<C>::waiting_for() const {
   auto const& topology = core_->topology;

@@ -1,5 +1,5 @@
-// What the ranks of an AsyncSession do with one variable, without its type. A policy's `letters<Kind>` makes these: a Keeper for
-// each variable, and for each argument of a pull or a push what asks for it or brings it.
+// The ranks' work on one variable of an AsyncSession, without its type. A policy's `letters<Kind>` makes these: a Keeper for
+// each variable, and an Asked or Brought for each argument of a pull or a push.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace parallax::inline v0_2 {
 
-// What one worker has pushed of a variable: `count` rows or elements in `runs`, where its letter has them.
+// One worker's push of a variable: `count` rows or elements in `runs`, in the letter's memory.
 struct PushedPart {
   // Rows of a table, or elements of a dense variable.
   std::uint64_t count = 0;
@@ -26,27 +26,27 @@ struct PushedPart {
   std::span<std::byte const> runs;
 };
 
-// One variable, at every rank: what its owner answers and commits. Owns what the owner alone must have beside the variable's
-// state; the service calls it. All of it is local.
+// One variable, at every rank: its owner's answers and commits. Owns the owner's data beside the variable's state; the service
+// calls it. All of it is local.
 class Keeper {
  public:
   virtual ~Keeper() = default;
-  // By what the ranks know the variable.
+  // Returns the variable's registration, known to all ranks.
   virtual Registration const& registration() const = 0;
-  // Adds what ranks compare when training begins: the variable, and the settings of its optimizer.
+  // Adds the facts for ranks to compare when training begins: the variable, and the settings of its optimizer.
   virtual void add_settings(Fingerprint& into) const = 0;
-  // What settings are scheduled, in words; empty: none are.
+  // Returns the scheduled settings, in words; empty: there are none.
   virtual std::string scheduled() const = 0;
-  // Gives the optimizer the settings of the next update, where they are scheduled.
+  // Gives the optimizer the settings of the next update, if they are scheduled.
   virtual void next_settings() = 0;
 
-  // Training begins: from here on the owner's share is the Keeper's, where that is not the variable's own.
+  // Begins training: from here on the owner's share is the Keeper's, unless it is the variable's own.
   virtual void begin() {}
-  // Training has ended on this rank: the share is the variable's again.
+  // Ends training on this rank: the share is the variable's again.
   virtual void end() {}
-  // Updates so far: at an owner, all of them.
+  // Returns the updates so far: at an owner, all of them.
   virtual std::int64_t steps() const = 0;
-  // Of a rank that owns nothing: so many updates there were.
+  // Sets the number of updates, on a rank that owns nothing.
   virtual void catch_up(std::int64_t steps) = 0;
   // A dense variable's memory on this rank. Of a table it is empty.
   struct Parts {
@@ -55,24 +55,24 @@ class Keeper {
     // Bytes of one; 0: there is none.
     std::size_t unit = 0;
   };
-  // Once all is quiet, every rank is brought the owners' parts of it.
+  // Returns the memory for the owners' parts, brought to every rank once all is quiet.
   virtual Parts parts() { return {}; }
-  // The first element of an owner's part; of the number of owners, the end.
+  // Returns the first element of an owner's part; for the number of owners, the end.
   virtual std::size_t begin_of(int) const { return 0; }
 
-  // Reads what a pull asks for, and appends the answer's section.
+  // Reads the question of a pull, and appends the answer's section.
   virtual void answer(LetterReader& letter, std::uint64_t count, LetterDraft& answer) = 0;
-  // Reads what a push brings, and checks it.
+  // Reads the content of a push, and checks it.
   virtual PushedPart pushed(LetterReader& letter, std::uint64_t count) = 0;
-  // One update by the sum of these parts, in their order, divided by their number where the variable's Reduce says so, and times
-  // `scale`.
+  // Makes one update by the sum of these parts, in their order, divided by their number if the variable's Reduce says so, and
+  // times `scale`.
   virtual void commit(Slice<PushedPart const> parts, double scale) = 0;
 
-  // The number of the variable, in the order in which variables were made.
+  // The number of the variable, in their order of making.
   std::uint32_t number = 0;
 };
 
-// What a Keeper knows by the variable's state, which it holds, also once the variable is gone: a policy derives its own from it.
+// A Keeper by the variable's state, which it holds, also once the variable is gone. A policy derives its own from it.
 template <class State>
 class KeeperOf : public Keeper {
   using Optimizer = typename State::optimizer_type;
@@ -97,7 +97,7 @@ class KeeperOf : public Keeper {
   void next_settings() final {
     if (schedule_) schedule_(state_->optimizer(), state_->steps());
   }
-  // See AsyncSession::schedule.
+  // Schedules settings: see AsyncSession::schedule.
   void schedule(std::function<void(Optimizer&, std::int64_t)> set) {
     schedule_ = std::move(set);
     state_->expect_change();
@@ -111,7 +111,7 @@ class KeeperOf : public Keeper {
   Shared<State> state_;
 
  private:
-  // Ranks compare schedules where they are, for functions cannot be compared: at some updates.
+  // Calls f for the settings of some updates. Ranks compare schedules by these, for functions cannot be compared.
   template <class F>
   void probe(F&& f) const {
     for (std::int64_t const update : {0, 1, 1'000, 1'000'000}) {
@@ -127,9 +127,9 @@ class KeeperOf : public Keeper {
 // One argument of a pull, at a worker. Made for one call.
 class Asked {
  public:
-  // The section that asks owner `owner` for its share.
+  // Writes the section that asks owner `owner` for its share.
   virtual void write(int owner, LetterDraft& letter) const = 0;
-  // What that owner has answered.
+  // Takes the answer of owner `owner`.
   virtual void take(int owner, LetterReader& letter, std::uint64_t count) = 0;
 
   // The variable's number, by the worker.
@@ -142,7 +142,7 @@ class Asked {
 // One argument of a push, likewise.
 class Brought {
  public:
-  // The section that brings owner `owner` its share.
+  // Writes the section that brings owner `owner` its share.
   virtual void write(int owner, LetterDraft& letter) const = 0;
 
   // The variable's number, by the worker.

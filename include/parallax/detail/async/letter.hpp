@@ -1,5 +1,5 @@
-// What workers and owners write to each other: a header, and a section for each variable, whose runs begin at multiples of eight
-// bytes. Workers draft requests and read answers by what is here, and owners the other way round.
+// Letters between workers and owners: a header, and a section for each variable, with runs that begin at multiples of eight
+// bytes. Workers draft requests and read answers by these classes, and owners the other way round.
 #pragma once
 
 #include <array>
@@ -17,50 +17,51 @@
 
 namespace parallax::inline v0_2 {
 
-// `pull` asks an owner for rows and parts, which `rows` answers; `push` brings gradients, and ends a clock; `leave` is a worker's
-// last one. By `orders` the first owner tells the others, where a rule has a quorum, in which order to serve.
+// Kinds of letters. `pull` asks an owner for rows and parts, and `rows` answers; `push` brings gradients, and ends a clock;
+// `leave` is a worker's last one. By `orders` the first owner tells the others the order of their service, if the rule has a
+// quorum.
 enum class LetterKind : std::uint32_t { pull = 1, rows, push, leave, orders };
 
 // A letter's first bytes.
 struct LetterHeader {
-  // What it is.
+  // Kind of the letter.
   LetterKind kind{};
-  // How many sections follow.
+  // Number of sections behind the header.
   std::uint32_t sections = 0;
-  // Pushes of the worker before this letter. Of an answer: those before its pull. Of orders: how many there are.
+  // Pushes of the worker before this letter. Of an answer: those before its pull. Of orders: their number.
   std::int64_t clock = 0;
-  // Of an answer: updates at the owner; of a push: those of its last answer. Else 0.
-  std::int64_t version = 0, least = 0;  // the least clock of the workers that the owner knew of, likewise
+  // Of an answer: updates at the owner; of a push: the updates of its last answer. Else 0.
+  std::int64_t version = 0, least = 0;  // of an answer: the least clock of the workers, as the owner knew it; else 0
 };
 static_assert(sizeof(LetterHeader) == 32);
 
 // The first bytes of a section.
 struct SectionHeader {
-  // By the order in which variables were made.
+  // The variable's number, in their order of making.
   std::uint32_t variable = 0, unused = 0;  // always 0
-  // Rows of a table that follow, or elements of a dense variable; of a pull, rows that are asked for.
+  // Rows of a table behind it, or elements of a dense variable; of a pull, rows asked for.
   std::uint64_t count = 0;
 };
 static_assert(sizeof(SectionHeader) == 16);
 
 namespace detail {
 
-// The least multiple of eight that is not less.
+// Returns the least multiple of eight not below `bytes`.
 constexpr std::size_t letter_padded(std::size_t bytes) { return (bytes + 7) / 8 * 8; }
 
-// Bytes of letters by what they are, for a session's Traffic.
+// Bytes of letters by payload, for a session's Traffic.
 using LetterBytes = std::array<std::uint64_t, payloads>;
-// Counts them in one direction of it.
+// Counts a letter's bytes in one direction of the traffic.
 inline void count_letter(LetterBytes const& bytes, bool within_host, std::array<Traffic::Bytes, payloads>& into) {
   for (std::size_t p = 0; p < payloads; ++p) into[p].all += bytes[p], into[p].between_hosts += within_host ? 0 : bytes[p];
 }
 
 }  // namespace detail
 
-// A letter that is being written. Refers to the runs that it is given; its memory is used again for the next one.
+// A letter in the making. Refers to the runs added to it; its memory is used again for the next one.
 class LetterDraft {
  public:
-  // Forgets the letter before.
+  // Begins a letter, and forgets the one before.
   void begin(LetterHeader const& header) {
     header_ = header;
     sections_.clear();
@@ -70,12 +71,12 @@ class LetterDraft {
     bytes_ = {};
     add({reinterpret_cast<std::byte const*>(&header_), sizeof header_}, Payload::control);
   }
-  // As often as the header says; the runs of the section follow.
+  // Adds a section, as often as the header says; its runs follow.
   void section(std::uint32_t variable, std::uint64_t count) {
     sections_.push_back({variable, 0, count});
     add({reinterpret_cast<std::byte const*>(&sections_.back()), sizeof(SectionHeader)}, Payload::control);
   }
-  // A run of elements, which stay until the letter is posted.
+  // Adds a run of elements, which stay until the letter is posted.
   template <class T>
   void run(std::span<T const> elements, Payload payload) {
     static constexpr std::byte zeros[8] = {};
@@ -83,7 +84,7 @@ class LetterDraft {
     add(bytes, payload);
     if (std::size_t const rest = detail::letter_padded(bytes.size()) - bytes.size()) add({zeros, rest}, Payload::control);
   }
-  // A run in memory of the draft's own, for the caller to fill before the letter is posted.
+  // Adds a run in memory of the draft's own, for the caller to fill before the letter is posted.
   template <class T>
   std::span<T> own_run(std::size_t count, Payload payload) {
     if (used_ == rooms_.size()) rooms_.emplace_back();
@@ -94,7 +95,7 @@ class LetterDraft {
     return elements;
   }
 
-  // Local. False where the receiver has no room yet: post it again later. What goes to another rank is counted.
+  // Local. Posts the letter. False if the receiver has no room yet: post it again later. A letter to another rank is counted.
   template <Communicator C>
   bool post(Topology<C> const& topology, LetterLane lane, int to, Traffic& traffic) const {
     if (!topology.world().post(lane, to, LetterParts{runs_.data(), runs_.size()})) return false;
@@ -119,7 +120,7 @@ class LetterDraft {
   detail::LetterBytes bytes_{};
 };
 
-// Walks a letter that came. Refers to its bytes. Error (mismatch), which names the writer, for a letter that is not whole.
+// A walk through a letter. Refers to its bytes. Error (mismatch), with the writer's name, for a letter that is not whole.
 class LetterReader {
  public:
   // Reads the header. The letter must stay.
@@ -128,17 +129,17 @@ class LetterReader {
     std::memcpy(&header_, bytes.data(), sizeof header_);
   }
 
-  // As it was written.
+  // Returns the header as written.
   LetterHeader const& header() const { return header_; }
-  // The rank that wrote it.
+  // Returns the writer's rank.
   int from() const { return from_; }
-  // As often as the header says.
+  // Returns the next section, as often as the header says.
   SectionHeader section() {
     SectionHeader section;
     std::memcpy(&section, take(sizeof section, Payload::control).data(), sizeof section);
     return section;
   }
-  // The next bytes of a section.
+  // Takes the next bytes of a section.
   std::span<std::byte const> take(std::size_t bytes, Payload payload) {
     std::size_t const padded = detail::letter_padded(bytes);
     if (bytes > left_.size() || padded > left_.size()) broken("it ends too early");
@@ -148,14 +149,14 @@ class LetterReader {
     bytes_[static_cast<std::size_t>(Payload::control)] += padded - bytes;
     return taken;
   }
-  // The same as elements. The letter's memory is aligned for all of them.
+  // Takes the next bytes as elements. The letter's memory is aligned for all of them.
   template <class T>
   std::span<T const> run(std::uint64_t count, Payload payload) {
     if (count > left_.size() / sizeof(T)) broken("it ends too early");
     auto const bytes = take(static_cast<std::size_t>(count) * sizeof(T), payload);
     return {reinterpret_cast<T const*>(bytes.data()), static_cast<std::size_t>(count)};
   }
-  // After the last section: counts what was read, if another rank wrote it.
+  // Ends the reading, after the last section: counts the bytes, if another rank wrote them.
   void end(RankLayout const& ranks, Traffic& traffic) const {
     if (!left_.empty()) broken("it has more bytes than sections");
     if (from_ != ranks.rank()) detail::count_letter(bytes_, ranks.same_host(from_), traffic.received);

@@ -1,5 +1,5 @@
-// The order in which an owner served: recorded by one run, and followed by another, which then has the same bits. Each rank that owns
-// something gives its AsyncSession a log of its own; tests write logs by hand.
+// The order of an owner's service: recorded by one run, and followed by another, which then has the same bits. Each rank that
+// owns something gives its AsyncSession a log of its own; tests write logs by hand.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,17 @@
 
 namespace parallax::inline v0_2 {
 
-// Owns its entries, eight bytes each.
+// A log. Owns its entries, eight bytes each.
 class RunLog {
  public:
-  // What an owner did: it took a push, answered a pull, or was left.
+  // An owner's deed: it took a push, answered a pull, or was left.
   enum class Kind : std::uint8_t { push, answer, leave };
-  // One of these. Workers are counted from 0, clocks as the worker's letter had them: at most 2^14 of the one, and 2^48 of the other.
+  // One deed. Workers are counted from 0, clocks are those of the worker's letters: at most 2^14 of the one, and 2^48 of the
+  // other.
   struct Entry {
-    // Of whom.
+    // Number of the worker.
     int worker;
-    // What.
+    // Kind of the deed.
     Kind kind;
     // Pushes of the worker before it.
     std::int64_t clock;
@@ -27,27 +28,27 @@ class RunLog {
     friend bool operator==(Entry const&, Entry const&) = default;
   };
 
-  // How many there are.
+  // Returns the number of entries.
   std::size_t size() const { return entries_.size(); }
-  // Entry i, 0 <= i < size().
+  // Returns entry i, 0 <= i < size().
   Entry operator[](std::size_t i) const {
     std::uint64_t const entry = entries_[i];
     return {static_cast<int>(entry >> 50), static_cast<Kind>(entry >> 48 & 3), static_cast<std::int64_t>(entry & low)};
   }
-  // Behind the last one.
+  // Adds an entry behind the last one.
   void add(Entry const& entry) {
     entries_.push_back(static_cast<std::uint64_t>(entry.worker) << 50 | static_cast<std::uint64_t>(entry.kind) << 48 |
                        (static_cast<std::uint64_t>(entry.clock) & low));
   }
-  // The same as one of `numbers`.
+  // Adds an entry as one of `numbers`.
   void add(std::uint64_t number) { entries_.push_back(number); }
   // Forgets all.
   void clear() { entries_.clear(); }
-  // The entries as numbers: what a program writes to a file, and gives back by `RunLog{numbers}`.
+  // Returns the entries as numbers: for a program to write to a file, and to give back by `RunLog{numbers}`.
   std::vector<std::uint64_t> const& numbers() const { return entries_; }
 
   RunLog() = default;
-  // Of numbers that were kept.
+  // Makes a log of kept numbers.
   explicit RunLog(std::vector<std::uint64_t> numbers) : entries_{std::move(numbers)} {}
 
  private:

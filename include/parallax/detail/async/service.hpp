@@ -17,13 +17,13 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Refers to the world, the traffic, the variables and the rule. Nothing waits in it. A worker is heard in the order of its
-// letters: while its pull is parked, or as many pushes of it wait for a commit as there is room for, no further letter is taken,
-// so that the mailbox's window bounds what lies here.
-// What an owner does follows from the order in which it takes letters. Where the rule has a quorum, the first owner, who leads,
-// tells the others its order, and they take their letters in the same one: so all commits have the same members, and every pull
-// reads one clock. Nobody waits by that for ever: of all that any owner still has to take, the letter that comes first in the order
-// is there, or on its way, for what could lie before it in its worker's window comes before it in the order, too.
+// Service of an owner. Refers to the world, the traffic, the variables and the rule. Nothing waits in it. A worker is heard in
+// the order of its letters: while its pull is parked, or as many pushes of it wait for a commit as there is room for, no
+// further letter is taken, so the mailbox's window bounds the letters here. An owner's deeds follow from the order of its
+// letters. If the rule has a quorum, the first owner, the leader, tells the others its order, and they take their letters in
+// the same one: so all commits have the same members, and every pull reads one clock. Nobody waits for ever by this: of all
+// letters still to be taken by any owner, the first one in the order is there, or on its way, for every letter before it in its
+// worker's window comes before it in the order, too.
 template <Communicator C>
 class Service {
  public:
@@ -38,21 +38,21 @@ class Service {
         record_{options.record},
         replay_{options.replay} {}
 
-  // Local. Training begins: the workers are these ranks, each at this clock. `owners`: their ranks, the first one leads.
+  // Local. Begins training: the workers are these ranks, each at this clock. `owners`: their ranks, the first one leads.
   void begin(std::vector<int> const& workers, std::vector<int> const& owners, std::int64_t clock);
-  // Takes what has come, some letters of each worker in turn; true if there was any. Throws Error (mismatch) for a letter that
-  // cannot be read, and what the world throws.
+  // Takes letters that have come, some of each worker in turn; true if there was any. Throws Error (mismatch) for a letter that
+  // cannot be read, and all errors of the world.
   bool poll();
-  // Whether all workers have left, all that they have pushed is in the parameters, and all orders are sent or followed.
+  // Returns true if all workers have left, all their pushes are in the parameters, and all orders are sent or followed.
   bool over() const { return left_ == peers_.size() && stashed_ == 0 && unsent() == 0 && (leader_ < 0 || ordered_ == served_); }
-  // A rank for which others may be waiting: of the workers that have not left the one with the least clock, or whom an order
-  // names, or who gives the orders; -1: none.
+  // Returns a rank that others may be waiting for: of the workers that have not left the one with the least clock, or the one
+  // named by an order, or the giver of the orders; -1: none.
   int slowest() const;
-  // Local, once all is over. Throws Error (mismatch) where entries of a followed log are left.
+  // Local, once all is over. Throws Error (mismatch) if entries of a followed log are left.
   void check_followed() const {
     if (replay_ && next_ < replay_->size()) refuse_log(next_, "it goes on, and all workers have left");
   }
-  // So far.
+  // Returns the counts so far.
   ServiceCounts const& counts() const { return counts_; }
 
  private:
@@ -65,49 +65,49 @@ class Service {
   static constexpr std::size_t most_orders = 512;
   static constexpr std::int64_t far = std::numeric_limits<std::int64_t>::max();
 
-  // A push that waits for a commit, and how many came before it, of all workers.
+  // A push that waits for a commit, and the number of pushes before it, of all workers.
   struct Stashed {
     Letter letter;
     std::uint64_t number;
   };
-  // A worker, as this owner knows it.
+  // A worker, as known to this owner.
   struct Peer {
     int rank;
-    // Of pushes that came: what a commit has taken goes first.
+    // Pushes that came, not committed yet, the oldest first.
     std::vector<Stashed> stash;
-    // Its pull, which may not be answered yet.
+    // Its pull, perhaps not to be answered yet.
     Letter pull;
     bool parked = false, left = false;
   };
 
   // Takes letters of one worker.
   bool hear(std::size_t worker);
-  // One letter that has been taken into `letter_`.
+  // Handles one letter, already taken into `letter_`.
   void handle(std::size_t worker);
-  // Letters in the order of a log, as far as they are here: of the one to replay, or of the leader's orders.
+  // Takes letters in the order of a log, as far as they are here: of the one to replay, or of the leader's orders.
   bool follow();
-  // Of a worker, its next letter into `letter_`; false: none has come.
+  // Takes a worker's next letter into `letter_`; false: none has come.
   bool fetch(std::size_t worker);
-  // Takes what the leader's rank has sent: its orders, and what its worker asks and brings.
+  // Takes the letters of the leader's rank: its orders, and its worker's requests.
   void hear_leader();
-  // Sends the other owners what was noted since, as far as there is room for it.
+  // Sends the other owners the orders since, as far as there is room.
   void give_orders();
   std::size_t unsent() const {
     std::size_t sum = 0;
     for (std::size_t const told : told_) sum += orders_.size() - told;
     return sum;
   }
-  // By what a push is multiplied that was pushed after `version` updates were read.
+  // Returns the factor of a push after `version` updates were read, and counts its age.
   double scale_of(std::size_t worker, std::int64_t version);
-  // By clock: commits whose pushes are all here.
+  // By clock: commits the clocks whose pushes are all here.
   bool commit_clocks();
-  // One update of every variable that these pushes name, in their order.
+  // Makes one update of every variable in these pushes, in their order.
   void commit(Slice<Letter const* const> pushes, double scale);
-  // A push that comes too late: it is read, and nothing becomes of it.
+  // Drops a late push: it is read, and nothing becomes of it.
   void drop(std::size_t worker, Letter const& push);
-  // The pulls that may be answered now.
+  // Answers the pulls that may be answered now.
   void answer_parked();
-  // The parked pull of this worker.
+  // Answers the parked pull of this worker.
   void answer(std::size_t worker);
   void note(std::size_t worker, RunLog::Kind kind, std::int64_t clock) {
     if (record_) record_->add({static_cast<int>(worker), kind, clock});
@@ -134,18 +134,18 @@ class Service {
   std::size_t next_ = 0;  // of the log
   ServiceCounts counts_;
   std::vector<Peer> peers_;
-  // By worker; infinite of one that has left.
+  // By worker; infinite for one that has left.
   std::vector<std::int64_t> clock_;
   // Commits, or pushes: the version of the parameters.
   std::int64_t committed_ = 0;
   std::size_t first_ = 0, left_ = 0, stashed_ = 0;
   bool by_clock_ = false;
-  // Pushes of a clock that make its update, and whether there are such that come too late.
+  // Pushes of a clock that make its update; `has_quorum_`: others may come too late.
   std::size_t quorum_ = 0;
   bool has_quorum_ = false;
   std::uint64_t pushes_ = 0;
-  // Of the leader: the orders that not all have, and by follower how many it has. Of a follower: those that it has got, of which
-  // it has followed some.
+  // Of the leader: the orders that not all have, and by follower the number it has. Of a follower: its orders so far, some of
+  // them followed.
   RunLog orders_;
   std::vector<int> followers_;
   std::vector<std::size_t> told_;
@@ -257,7 +257,7 @@ void Service<C>::handle(std::size_t worker) {
       break;
     default: letter.broken("it is of no kind that an owner knows");
   }
-  if (has_quorum_) commit_clocks();  // before the next letter, which might belong to another clock then
+  if (has_quorum_) commit_clocks();  // before the next letter, perhaps of another clock then
   if (letter.header().kind != LetterKind::pull || replay_ || leader_ >= 0) return;
   if (rule_->may_read(letter.header().clock, clocks())) answer(worker);
   else ++counts_.waits[worker];
@@ -306,7 +306,7 @@ bool Service<C>::fetch(std::size_t worker) {
   return true;
 }
 
-// A parked pull is answered at the entry that says so; nothing else waits for anything but its turn.
+// Follows the log. A parked pull is answered at its entry; nothing else waits for anything but its turn.
 template <Communicator C>
 bool Service<C>::follow() {
   RunLog const& log = replay_ ? *replay_ : orders_;
@@ -347,7 +347,7 @@ double Service<C>::scale_of(std::size_t worker, std::int64_t version) {
   return scale_ == PushScale::by_staleness && age > 1 ? 1 / static_cast<double>(age) : 1;
 }
 
-// A clock is complete when its quorum has pushed it, or all that may still push it have: who has left does not.
+// Commits complete clocks: pushed by their quorum, or by all that may still push. A worker that has left does not.
 template <Communicator C>
 bool Service<C>::commit_clocks() {
   for (bool any = false;; any = true) {

@@ -1,5 +1,5 @@
-// How PsShard's variables go by letters: what an owner does with them, and what a worker asks for and brings. An AsyncSession takes
-// it for each of its variables by `PsShard::letters<Kind>`; a policy that has no such member is refused there.
+// PsShard's variables by letters: an owner's work on them, and a worker's questions and gradients. An AsyncSession takes it for
+// each of its variables by `PsShard::letters<Kind>`; a policy without such a member is refused there.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 namespace parallax::inline v0_2 {
 namespace detail {
 
-// What both kinds refuse of a gradient that is about to be pushed. False: it is left out, by NonFinite::skip_step.
+// Returns true if both kinds may push a gradient. False: it is left out, by NonFinite::skip_step. Throws Error (non_finite).
 template <class State, class Rows>
 bool is_finite(State const& state, Rows const& rows, NonFinite non_finite, int rank) {
   if (non_finite == NonFinite::propagate) return true;
@@ -33,8 +33,8 @@ bool is_finite(State const& state, Rows const& rows, NonFinite non_finite, int r
               joined({"the gradient has ", std::to_string(found->value), " at row ", found->row, ", column ", found->column})};
 }
 
-// Returns the number of a plan's first distinct key that is of this owner or a later one. Letters go straight to owners, by
-// whatever hops the plan would send its keys.
+// Returns the number of a plan's first distinct key of this owner or a later one. Letters go straight to owners, by whatever
+// hops the plan would send its keys.
 template <class State, class Plan>
 std::size_t first_key_of(State const& state, Plan const& plan, int owner) {
   auto const* const keys = plan.groups.keys.data();
@@ -87,7 +87,7 @@ struct PsShard::letters<Sparse> {
         if (key < begin || key >= end) letter.broken(joined({"a row of '", state_->name(), "' is not this owner's"}));
       return keys;
     }
-    // The runs of a part that was checked.
+    // The runs of a checked part.
     struct Runs {
       Index const* keys;
       std::uint32_t const* counts;
@@ -101,7 +101,7 @@ struct PsShard::letters<Sparse> {
       return {reinterpret_cast<Index const*>(keys), reinterpret_cast<std::uint32_t const*>(counts),
               reinterpret_cast<T const*>(rows)};
     }
-    // One worker's rows are their sum; they are copied, for averaging changes them.
+    // Returns one worker's rows as their sum; they are copied, for averaging changes them.
     ReducedRows<Index, T> alone(PushedPart const& part) {
       Runs const runs = runs_of(part);
       auto const count = static_cast<std::size_t>(part.count);
@@ -111,7 +111,7 @@ struct PsShard::letters<Sparse> {
       if (state_->counted()) std::copy_n(runs.counts, count, counts_.data());
       return {{runs.keys, count}, sums_.data(), state_->counted() ? counts_.data() : nullptr};
     }
-    // The sums by key of what the workers brought, in their order: as ShardPush makes them of what arrived.
+    // Returns the sums by key of the workers' rows, in their order: like ShardPush for arrived rows.
     ReducedRows<Index, T> merged(Slice<PushedPart const> parts) {
       std::size_t count = 0;
       for (auto const& part : parts) count += static_cast<std::size_t>(part.count);
@@ -148,17 +148,17 @@ struct PsShard::letters<Sparse> {
     SortScratch<Index> sort_;
   };
 
-  // At a worker: rows that a pull names, by a handle that it fills.
+  // At a worker: rows of a pull, by a handle to be filled.
   template <Communicator C, class Indices>
   class Asks final : public Asked {
     using State = typename Indices::state_type;
     using T = typename State::scalar_type;
 
    public:
-    // What the pull returns of it.
+    // Result of the pull.
     using Handle = typename detail::HandleOf<Indices>::type;
 
-    // Throws Error (bad_id), and what planning throws.
+    // Throws Error (bad_id), and all errors of planning.
     Asks(Topology<C> const& topology, Indices const& indices) : handle_{*indices.state, indices.state->take_plan()} {
       auto& state = *indices.state;
       auto& plan = *handle_.plan();
@@ -176,7 +176,7 @@ struct PsShard::letters<Sparse> {
       auto const rows = letter.take(keys_of(owner).size() * row_bytes(), Payload::rows);
       if (!rows.empty()) std::memcpy(handle_.plan()->values.data() + begin_of(owner) * row_bytes(), rows.data(), rows.size());
     }
-    // Once all owners have answered.
+    // Ends the pull, once all owners have answered.
     Handle finish() {
       detail::finish_pull(handle_);
       return std::move(handle_);
@@ -191,7 +191,7 @@ struct PsShard::letters<Sparse> {
     Handle handle_;
   };
 
-  // At a worker: rows that a push brings, summed by key.
+  // At a worker: rows of a push, summed by key.
   template <Communicator C, class Update>
   class Brings final : public Brought {
     using State = typename Update::State;
@@ -199,7 +199,7 @@ struct PsShard::letters<Sparse> {
     using Index = typename State::index_type;
 
    public:
-    // Throws Error: misuse for an empty handle, bad_id, invalid_argument for rows that do not fit, non_finite.
+    // Throws Error: misuse for an empty handle, bad_id, invalid_argument for rows of a wrong shape, non_finite.
     Brings(Topology<C> const& topology, Update const& update, NonFinite non_finite) : state_{update.state} {
       bool const planned = update.plan && !update.plan->retired;
       plan_ = planned ? update.plan : &state_->take_plan();
@@ -235,7 +235,7 @@ struct PsShard::letters<Sparse> {
       letter.run(std::span<T const>{sums_.data() + begin * width(), count * width()}, Payload::rows);
     }
 
-    // Whether it may be sent at all.
+    // True if it may be sent at all.
     bool finite = true;
 
    private:
@@ -251,7 +251,7 @@ struct PsShard::letters<Sparse> {
 // Elements: of each owner its part of the variable.
 template <>
 struct PsShard::letters<Dense> {
-  // At an owner: its part, beside the variable's memory, for that is what the worker on the same rank has pulled.
+  // At an owner: its part, beside the variable's memory, for the memory has the last pull of the worker on the same rank.
   template <class State>
   class At final : public KeeperOf<State> {
     using KeeperOf<State>::state_;
@@ -268,13 +268,13 @@ struct PsShard::letters<Dense> {
     void end() override {
       if (!this->registration().gone) std::copy_n(part_.data(), part_.size(), shown().data());
     }
-    // Also where the rank owns nothing.
+    // Returns the memory, also if the rank owns nothing.
     Keeper::Parts parts() override {
       if (this->registration().gone) return {};
       auto const values = state_->values();
       return {std::as_writable_bytes(values), sizeof(T)};
     }
-    // By whole rows, where the optimizer measures rows.
+    // Returns a part's beginning: by whole rows, if the optimizer measures rows.
     std::size_t begin_of(int owner) const override { return state_->begin_of(owner); }
 
     void answer(LetterReader& letter, std::uint64_t count, LetterDraft& answer) override {
@@ -328,7 +328,7 @@ struct PsShard::letters<Dense> {
     State* state_;
   };
 
-  // At a worker: a gradient, of which each owner is brought its part.
+  // At a worker: a gradient. Each owner is brought its part.
   template <Communicator C, class Update>
   class Brings final : public Brought {
     using State = typename Update::State;
@@ -349,7 +349,7 @@ struct PsShard::letters<Dense> {
       letter.run(std::span<T const>{gradient_.data() + begin, end - begin}, Payload::dense);
     }
 
-    // Whether it may be sent at all.
+    // True if it may be sent at all.
     bool finite = true;
 
    private:

@@ -1,4 +1,4 @@
-// A worker: what the body of `AsyncSession::train` pulls and pushes by. The session makes one for each rank that trains.
+// A worker: pulls and pushes for the body of `AsyncSession::train`. The session makes one for each rank that trains.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace parallax::inline v0_2 {
 
 namespace detail {
 
-// What a worker's push takes, an update or a range of them, and what it refuses in a sentence each.
+// Arguments of a worker's push: updates and ranges of them. The others are refused in a sentence each.
 template <class U>
 inline constexpr bool is_one_update = false;
 template <class S, class F>
@@ -39,46 +39,47 @@ inline constexpr bool is_clip_group<ClipGroup<Updates...>> = true;
 
 }  // namespace detail
 
-// The handle of a worker's pull, which knows how old its rows are. What `grad` takes of a pull, it takes of this.
+// The handle of a worker's pull, with the age of its rows. `grad` takes it like a pull's.
 template <class Handle>
 class Aged : public Handle {
  public:
   Aged() = default;
-  // By the worker, once all owners have answered.
+  // Made by the worker, once all owners have answered.
   Aged(Handle handle, std::int64_t version, std::int64_t staleness)
       : Handle{std::move(handle)}, version_{version}, staleness_{staleness} {}
 
-  // Updates that were in the rows, at the owner that had fewest: clocks, where the pushes of one are an update, else pushes.
+  // Returns the updates in the rows, at the owner with fewest: clocks, if the pushes of one are an update, else pushes.
   std::int64_t version() const { return version_; }
-  // How many pushes the slowest worker that still trains was behind this one, as the owner knew it that was furthest behind; 0: none.
+  // Returns the pushes of this worker ahead of the slowest one that still trains, as known to the owner furthest behind; 0:
+  // none.
   std::int64_t staleness() const { return staleness_; }
 
  private:
   std::int64_t version_ = 0, staleness_ = 0;
 };
 
-// One rank that trains, in an AsyncSession. Everything is local: what is wrong with an argument is thrown here alone, before
-// anything is sent, and the worker goes on. Error (timeout) names the rank that others wait for, and ends the session.
-// C: the edge to the communicator.
+// One rank that trains, in an AsyncSession. Everything is local: an error in an argument is thrown here alone, before anything
+// is sent, and the worker goes on. Error (timeout) names the rank that others wait for, and ends the session. C: the edge to
+// the communicator.
 template <Communicator C>
 class Worker {
  public:
-  // By `train`. Refers to the session's engine.
+  // Made by `train`. Refers to the session's engine.
   explicit Worker(detail::AsyncCore<C>& core) : core_{&core} {}
   Worker(Worker const&) = delete;
   Worker& operator=(Worker const&) = delete;
 
-  // Among the ranks that train, from 0: what shard, shard_block and shard_cyclic deal by.
+  // Returns its number among the ranks that train, from 0: for shard, shard_block and shard_cyclic.
   int rank() const { return core_->worker(); }
-  // How many ranks train.
+  // Returns the number of ranks that train.
   int size() const { return core_->workers(); }
-  // Pushes of this worker so far, those of an earlier `train` included.
+  // Returns the pushes of this worker so far, those of an earlier `train` included.
   std::int64_t clock() const { return core_->clock(); }
 
-  // Asks the owners for rows, `table.at(ids)` or `table.bags(ids, offsets…)`, and for dense variables, whose memory has the owners'
-  // parts once this returns. Waits until the consistency lets each owner answer; meanwhile this rank serves. Returns the handles of
-  // the tables, an Aged each, as a tuple if there are several; nothing if there is none.
-  // Errors: bad_id, as of a Session's pull; invalid_argument for offsets of bags; misuse for a variable of another session.
+  // Asks the owners for rows, `table.at(ids)` or `table.bags(ids, offsets…)`, and for dense variables: their memory has the
+  // owners' parts once this returns. Waits until the consistency lets each owner answer; meanwhile this rank serves. Returns
+  // the handles of the tables, an Aged each, as a tuple if there are several; nothing if there is none. Errors: bad_id, as of a
+  // Session's pull; invalid_argument for offsets of bags; misuse for a variable of another session.
   template <class... Arguments>
   auto pull(Arguments const&... arguments) {
     constexpr bool right = (true && ... && (detail::NamesRows<Arguments> || detail::DenseVariable<Arguments>));
@@ -86,15 +87,14 @@ class Worker {
     if constexpr (right) return pull_all(std::index_sequence_for<Arguments...>{}, arguments...);
     else return detail::Mistaken{};
   }
-  // The same of one table.
+  // Pulls rows of one table likewise.
   template <detail::SparseVariable V, class Ids>
     requires(!detail::AnyVariable<Ids> && !detail::NamesRows<Ids>)
   auto pull(V const& variable, Ids const& ids) { return pull(variable.at(ids)); }
 
-  // Brings the owners gradients, which ends a clock: grad(…), and ranges of them (px::Updates), of each variable once. They are
-  // sent, or copied, when it returns.
-  // False: a gradient is not finite, NonFinite::skip_step, and the clock ends without any. Errors, after which the clock has not
-  // ended: invalid_argument, bad_id, non_finite, misuse.
+  // Brings the owners gradients, and ends a clock: grad(…), and ranges of them (px::Updates), of each variable once. They are
+  // sent, or copied, when it returns. False: a gradient is not finite, NonFinite::skip_step, and the clock ends without any.
+  // Errors, after which the clock has not ended: invalid_argument, bad_id, non_finite, misuse.
   template <class... Updates>
   bool push(Updates const&... updates) {
     static_assert((true && ... && !detail::is_clip_group<Updates>),
@@ -109,13 +109,13 @@ class Worker {
     else return false;
   }
 
-  // Lets this rank's share serve others; call it between layers where every rank owns rows.
+  // Lets this rank's share serve others; call it between layers if every rank owns rows.
   void poll() {
     core_->core().waiting.guarded("poll", [&] { core_->serve(); });
   }
 
  private:
-  // The state that an argument of a pull is about.
+  // Returns the state behind an argument of a pull.
   template <detail::DenseVariable V>
   static auto& state_of(V const& variable) {
     return variable.state();
@@ -124,7 +124,7 @@ class Worker {
   static auto& state_of(Indices const& indices) {
     return *indices.state;
   }
-  // What its policy makes of the arguments of a pull and a push.
+  // The policy's form of the arguments of a pull and a push.
   template <class State>
   using Letters = typename State::policy::template letters<typename State::kind>;
   template <class Argument>
@@ -132,12 +132,12 @@ class Worker {
       typename Letters<std::remove_cvref_t<decltype(state_of(std::declval<Argument const&>()))>>::template Asks<C, Argument>;
   template <class Update>
   using Brings = typename Letters<typename Update::State>::template Brings<C, Update>;
-  // What an argument of a push becomes: one, or as many as the range has.
+  // Seats for an argument of a push: one, or as many as the range has.
   template <class Argument>
   using Seats = std::conditional_t<UpdateRange<Argument>, std::vector<Owned<Brings<detail::update_in<Argument>>>>,
                                    std::optional<Brings<detail::update_in<Argument>>>>;
 
-  // What is thrown before anything is sent is this rank's refusal: the session goes on.
+  // Runs `body`. An error before anything is sent is this rank's refusal: the session goes on.
   template <class Body>
   void prepare(char const* operation, Body&& body) {
     try {
@@ -187,7 +187,7 @@ class Worker {
       return finite;
     });
   }
-  // Makes what an argument brings, and enters it in `brought`.
+  // Makes the letters' part of an argument, and enters it in `brought`.
   template <class Argument>
   void bring_all(Seats<Argument>& seats, Argument const& argument, std::vector<Brought*>& brought, bool& finite) {
     auto const enter = [&](auto& seat, auto const& update) {
