@@ -27,31 +27,31 @@ namespace parallax::inline v0_2 {
 
 static_assert(std::endian::native == std::endian::little, "the files are little-endian, and this machine is not");
 
-// Thrown where a file is not what its format says, where it is asked for something that it does not hold, and by a writer that
-// is given something wrong. `what()` is "PATH: DETAIL".
+// Error of a file unlike its format, of a question for anything not in it, and of a writer's wrong argument. `what()` is "PATH:
+// DETAIL".
 class FormatError : public std::runtime_error {
  public:
   // `path` as the caller named the file; `detail` names the tensor or field and the offending value.
   FormatError(std::string_view path, std::string_view detail)
       : std::runtime_error(std::string{path}.append(": ").append(detail)), path_{path}, detail_{detail} {}
 
-  // The file, as the caller named it.
+  // Returns the file, in the caller's words.
   std::string const& path() const noexcept { return path_; }
-  // The sentence without the path.
+  // Returns the sentence without the path.
   std::string const& detail() const noexcept { return detail_; }
 
  private:
   std::string path_, detail_;
 };
 
-// Thrown where a system call failed: "PATH: CALL: TEXT OF ERRNO".
+// Error of a failed system call: "PATH: CALL: TEXT OF ERRNO".
 class FileError : public FormatError {
  public:
-  // `call` is the system call, `code` what it left in errno.
+  // `call` is the system call, `code` its errno.
   FileError(std::string_view path, std::string_view call, int code)
       : FormatError(path, std::string{call}.append(": ").append(std::generic_category().message(code))), code_{code} {}
 
-  // What the system call left in errno.
+  // Returns the errno of the system call.
   int code() const noexcept { return code_; }
 
  private:
@@ -60,13 +60,13 @@ class FileError : public FormatError {
 
 namespace detail {
 
-// The position of the first byte that belongs to no character of UTF-8 (RFC 3629), or the text's size.
+// Returns the position of the first byte in no character of UTF-8 (RFC 3629), or the text's size.
 std::size_t end_of_utf8(std::string_view text) noexcept;
 
-// Text of a file as messages show it: in quotes, at most 64 bytes, without control characters.
+// Returns text of a file for messages: in quotes, at most 64 bytes, without control characters.
 std::string shown(std::string_view text);
 
-// a · b, false where that is above 2^64 - 1.
+// Returns true, with a · b in `product`, unless it is above 2^64 - 1.
 bool multiply(std::uint64_t a, std::uint64_t b, std::uint64_t& product) noexcept;
 
 // Sorts in place by `less`, in O(n log n) whatever the order was. Not stable.
@@ -86,7 +86,7 @@ void heap_sort(std::span<T> list, Less const& less) {
   }
 }
 
-// Bytes of a file as elements of T. `subject` says what they are, for the message where they are not aligned for T.
+// Returns bytes of a file as elements of T. `subject` names them, for the error if they are not aligned for T.
 template <class T>
 std::span<T const> elements(std::span<std::byte const> bytes, std::string_view path, std::string_view subject) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -98,7 +98,7 @@ std::span<T const> elements(std::span<std::byte const> bytes, std::string_view p
   return {reinterpret_cast<T const*>(bytes.data()), bytes.size() / sizeof(T)};
 }
 
-// A file descriptor, which it closes.
+// A file descriptor, closed at the end.
 class Descriptor {
  public:
   explicit Descriptor(int number = -1) noexcept : number_{number} {}
@@ -113,27 +113,27 @@ class Descriptor {
 
   int number() const noexcept { return number_; }
   bool is_open() const noexcept { return number_ >= 0; }
-  // Closes, and gives the result of close().
+  // Closes, and returns the result of close().
   int close() noexcept { return ::close(std::exchange(number_, -1)); }
 
  private:
   int number_;
 };
 
-// Opens a file. If that fails, the descriptor is not open, and errno says why.
+// Opens a file. If the call fails, the descriptor is not open, and errno says why.
 Descriptor open_file(std::string const& path, int flags) noexcept;
 
-// Makes a file that was not there, to be written; likewise.
+// Makes a new file, to be written; likewise.
 Descriptor make_file(std::string const& path, ::mode_t mode) noexcept;
 
-// Brings the names in a folder to the disk, as far as its mount has that: a folder that cannot be opened to be read, or cannot
-// be brought to the disk at all, is left to the system. Throws FileError of what went wrong.
+// Brings the names in a folder to the disk, as far as its mount can: a folder that cannot be opened to be read, or cannot be
+// brought to the disk at all, is left to the system. Throws FileError of other failures.
 void sync_folder(std::string const& folder);
 
-// Says of what is no regular file what it is.
+// Throws FormatError with the kind of a file that is not regular.
 void check_regular(struct ::stat const& status, std::string_view path);
 
-// Which bytes of a file were written: in any order, any number of times.
+// The written bytes of a file: in any order, any number of times.
 class Intervals {
  public:
   void add(std::uint64_t begin, std::uint64_t end) {
@@ -145,10 +145,10 @@ class Intervals {
     list_.push_back({begin, end});
     if (list_.size() < limit_) return;
     merge();
-    limit_ = 2 * list_.size() + 1024;  // so that all merging together takes n log n
+    limit_ = 2 * list_.size() + 1024;  // all merging together then takes n log n
   }
 
-  // The first byte of [0, size) that was not written, or `size`.
+  // Returns the first unwritten byte of [0, size), or `size`.
   std::uint64_t first_missing(std::uint64_t size) {
     merge();
     return list_.empty() || list_[0].begin > 0 ? 0 : list_[0].end < size ? list_[0].end : size;
@@ -178,12 +178,12 @@ class Intervals {
 
 }  // namespace detail
 
-// A regular file mapped into memory, to be read. Owns the mapping, not the file: who cuts the file while it is mapped gets
-// SIGBUS from the kernel, as with every mapping. Only pages that are touched take memory.
+// A regular file mapped into memory, to be read. Owns the mapping, not the file: cutting the file while it is mapped brings
+// SIGBUS from the kernel, as with every mapping. Only touched pages take memory.
 class MappedFile {
  public:
   // Opens, checks and maps. Symbolic links are followed. Never blocks: a FIFO, a directory, a socket and a device are refused
-  // by FormatError, a system call that fails by FileError.
+  // by FormatError, a failing system call by FileError.
   explicit MappedFile(std::string path) : path_{std::move(path)} {
     detail::Descriptor const file = detail::open_file(path_, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (!file.is_open()) throw FileError(path_, "open", errno);
@@ -197,7 +197,7 @@ class MappedFile {
   }
   // Views of `other`'s bytes stay valid.
   MappedFile(MappedFile&& other) noexcept : path_{std::move(other.path_)}, bytes_{std::exchange(other.bytes_, {})} {}
-  // Likewise; `other` takes over what was mapped here.
+  // Likewise; `other` takes over the mapping of this object.
   MappedFile& operator=(MappedFile&& other) noexcept {
     std::swap(path_, other.path_);
     std::swap(bytes_, other.bytes_);
@@ -207,9 +207,9 @@ class MappedFile {
     if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
   }
 
-  // As the caller named it.
+  // Returns the path in the caller's words.
   std::string const& path() const noexcept { return path_; }
-  // The whole file. Valid until this object is destroyed.
+  // Returns the whole file. Valid until this object is destroyed.
   std::span<std::byte const> bytes() const noexcept { return bytes_; }
 
  private:
@@ -217,14 +217,13 @@ class MappedFile {
   std::span<std::byte const> bytes_;
 };
 
-// A file of known size that is written in pieces, in any order, as PATH.part, and is PATH once it is complete. One object a
-// path at a time; a PATH.part that was left behind is removed. Not thread-safe.
+// A file of known size, written in pieces, in any order, as PATH.part, and named PATH once it is complete. One object a path at
+// a time; a PATH.part left behind is removed. Not thread-safe.
 class NewFile {
  public:
-  // Creates PATH.part, which will have `size` bytes. Refuses a PATH that is something else than a regular file. `early`: the
-  // disk begins with written bytes while the rest is still to come. finish() then waits for less; meanwhile it takes more of
-  // other threads' time. FileError: a system call failed, or the process may write no file of this size (RLIMIT_FSIZE: EFBIG,
-  // no signal).
+  // Creates PATH.part, for `size` bytes. Refuses a PATH of anything but a regular file. `early`: the disk begins with written
+  // bytes while the rest is still to come. finish() then waits for less; meanwhile it takes more of other threads' time.
+  // FileError: a system call failed, or the process may write no file of this size (RLIMIT_FSIZE: EFBIG, no signal).
   NewFile(std::string path, std::uint64_t size, bool early = false)
       : path_{std::move(path)}, part_{path_ + ".part"}, size_{size}, early_{early} {
     struct ::stat status;
@@ -239,21 +238,21 @@ class NewFile {
   // Leaves `other` as after finish().
   NewFile(NewFile&& other) noexcept = default;
   NewFile& operator=(NewFile&& other) = delete;
-  // Removes what was written if there was no finish(), and leaves a file that PATH named before as it was. In a forked child it
-  // does nothing.
+  // Removes the written bytes if there was no finish(), and leaves an earlier file at PATH alone. In a forked child it does
+  // nothing.
   ~NewFile() {
     if (file_.is_open() && !birth_.in_child() && is_ours()) ::unlink(part_.c_str());
   }
 
-  // As the caller named it.
+  // Returns the path in the caller's words.
   std::string const& path() const noexcept { return path_; }
-  // How many bytes the file will have.
+  // Returns the number of bytes of the complete file.
   std::uint64_t size() const noexcept { return size_; }
-  // The first byte that was not written yet, or size().
+  // Returns the first byte not written yet, or size().
   std::uint64_t first_missing() { return written_.first_missing(size_); }
 
-  // Writes `bytes` at byte `at` of the file. A byte that is written again has its last value. FormatError: behind the end, or
-  // after finish(). FileError: the disk is full, …; the piece can be written once more.
+  // Writes `bytes` at byte `at` of the file. A byte written again has its last value. FormatError: behind the end, or after
+  // finish(). FileError: the disk is full, …; the piece can be written once more.
   void write(std::uint64_t at, std::span<std::byte const> bytes) {
     if (!file_.is_open()) throw FormatError(path_, "written to after finish()");
     if (at > size_ || bytes.size() > size_ - at)
@@ -273,16 +272,16 @@ class NewFile {
     if (early_) begin_writing_back(end - begin);
   }
 
-  // Brings the file to the disk (fsync), names it PATH, and brings that name to the disk where the mount has that. A file
-  // that PATH named before is replaced at once or not at all. FormatError: bytes are missing, or somebody else replaced
-  // PATH.part. FileError: a system call failed. Either leaves PATH as it was, unless it was the folder's fsync.
+  // Brings the file to the disk (fsync), names it PATH, and brings the name to the disk if the mount can. An earlier file at
+  // PATH is replaced at once or not at all. FormatError: bytes are missing, or somebody else replaced PATH.part. FileError: a
+  // system call failed. Either leaves PATH as it was, unless it was the folder's fsync.
   void finish() {
     hand_over();
     std::size_t const slash = path_.rfind('/');
     detail::sync_folder(slash == std::string::npos ? "." : path_.substr(0, slash + 1));
   }
-  // As finish(), but the name need not be on the disk, and the folder is not touched behind it. For a file whose reader may take
-  // it away, folder and all, as soon as it is there.
+  // Finishes likewise, but the name need not be on the disk, and the folder is not touched behind it. For a file whose reader
+  // may take it away, folder and all, as soon as it is there.
   void hand_over() {
     if (!file_.is_open()) throw FormatError(path_, "finished already");
     if (std::uint64_t const missing = first_missing(); missing < size_)
@@ -294,13 +293,13 @@ class NewFile {
   }
 
  private:
-  // Whether PATH.part still names what this object opened.
+  // Returns true if PATH.part still names the file opened by this object.
   bool is_ours() const noexcept {
     struct ::stat opened, named;
     return ::fstat(file_.number(), &opened) == 0 && ::lstat(part_.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
            opened.st_ino == named.st_ino;
   }
-  // Lets the disk begin with what was written, some megabytes at a time. Of what goes wrong there fsync says so.
+  // Lets the disk begin with the written bytes, some megabytes at a time. fsync tells of failures there.
   void begin_writing_back(std::uint64_t bytes) noexcept {
     waiting_ += bytes;
     if (waiting_ < most_waiting) return;

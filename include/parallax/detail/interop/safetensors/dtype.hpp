@@ -11,7 +11,7 @@
 
 namespace parallax::inline v0_2::safetensors {
 
-// What the elements of a tensor are. The format's F4, F6_E2M3 and F6_E3M2, which have less than a byte, are refused.
+// Type of a tensor's elements. The format's F4, F6_E2M3 and F6_E3M2, of less than a byte, are refused.
 enum class Dtype : std::uint8_t {
   boolean,      // BOOL: a byte, 0 or 1
   u8,           // U8
@@ -59,14 +59,14 @@ constexpr Dtype dtype_of() {
 
 }  // namespace detail
 
-// A dtype as the format names it: "BF16" for Dtype::bf16.
+// Returns a dtype's name in the format: "BF16" for Dtype::bf16.
 constexpr std::string_view to_string(Dtype dtype) { return detail::dtypes[static_cast<std::size_t>(dtype)].name; }
 
-// The bytes of an element.
+// Returns the bytes of an element.
 constexpr std::size_t size_of(Dtype dtype) { return detail::dtypes[static_cast<std::size_t>(dtype)].size; }
 
-// The dtype of a C++ type. Specialise it for a type of your own that is trivially copyable and has a dtype's bits, such as
-// std::complex<float>, whose is Dtype::c64.
+// The dtype of a C++ type. Specialise it for a trivially copyable type of your own with a dtype's bits, such as
+// std::complex<float>, with Dtype::c64.
 template <class T>
 struct DtypeOf {
   static constexpr Dtype value = detail::dtype_of<T>();  // of an integer, float, double or bool

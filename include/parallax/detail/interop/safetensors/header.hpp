@@ -17,13 +17,12 @@
 
 namespace parallax::inline v0_2::safetensors {
 
-// Files have no more: a header's length in bytes, without the 8 bytes that say it. The format itself allows 100,000,000, which
-// alone are more than the 64 MiB of memory that opening a file takes here at most: tensors of empty shape fill them with 2
-// million entries.
+// Most bytes of a header, without the 8 bytes of its length. The format itself allows 100,000,000, alone more than the 64 MiB
+// of memory that opening a file takes here at most: tensors of empty shape fill them with 2 million entries.
 inline constexpr std::uint64_t most_header_bytes = std::uint64_t{32} << 20;
-// No tensor has more dimensions, as in NumPy.
+// Most dimensions of a tensor, as in NumPy.
 inline constexpr std::size_t most_dimensions = 64;
-// `__metadata__` has no more entries.
+// Most entries of `__metadata__`.
 inline constexpr std::size_t most_metadata = 65'536;
 
 // A tensor of a file. Does not own its name.
@@ -31,20 +30,20 @@ struct Tensor {
   std::string_view name;             // UTF-8 without escapes; valid as long as the Header and the bytes that it was parsed from
   Dtype dtype;                       // of its elements
   std::vector<std::uint64_t> shape;  // row-major; none for a scalar
-  std::uint64_t begin;               // where its bytes begin, counted from the beginning of the file
-  std::uint64_t end;                 // where they end; the size is right for dtype and shape
+  std::uint64_t begin;               // first byte, counted from the beginning of the file
+  std::uint64_t end;                 // end of its bytes; the size is right for dtype and shape
 };
 
 namespace detail {
 
 using namespace parallax::detail;
 
-// A string of the header: where its bytes lie in the text or, counted on behind its end, among those without escapes.
+// A string of the header: the place of its bytes in the text or, counted on behind its end, among the unescaped ones.
 struct StringPlace {
   std::uint32_t at, length;
 };
 
-// A tensor as a header remembers it: 32 bytes, where the text has at least 50.
+// A tensor in a header's memory: 32 bytes, for at least 50 of the text.
 struct Entry {
   StringPlace name;
   std::uint32_t shape_at;  // behind the bracket in the text
@@ -53,7 +52,7 @@ struct Entry {
 };
 static_assert(sizeof(Entry) == 32);
 
-// The positions of `count` names in the order of the names: `name(i)` is the i-th.
+// Returns the positions of `count` names in the order of the names: `name(i)` is the i-th.
 template <class Name>
 std::vector<std::uint32_t> in_order(std::size_t count, Name const& name) {
   std::vector<std::uint32_t> order(count);
@@ -62,7 +61,7 @@ std::vector<std::uint32_t> in_order(std::size_t count, Name const& name) {
   return order;
 }
 
-// The first position in such an order whose name the next one has too, or its size.
+// Returns the first position in such an order with a name equal to the next one, or its size.
 template <class Name>
 std::size_t twin(std::vector<std::uint32_t> const& order, Name const& name) {
   for (std::size_t i = 0; i + 1 < order.size(); ++i)
@@ -74,23 +73,23 @@ class Parser;
 
 }  // namespace detail
 
-// What a file's header says: its tensors in the order of their bytes, and its metadata. Points into the bytes that it was
-// parsed from, which the caller keeps. Takes 36 bytes a tensor.
+// Content of a file's header: its tensors in the order of their bytes, and its metadata. Points into the bytes it was parsed
+// from, which the caller keeps. Takes 36 bytes a tensor.
 class Header {
  public:
   // Views into `other`'s strings stay valid.
   Header(Header&& other) = default;
   Header& operator=(Header&& other) = default;
 
-  // The number of tensors.
+  // Returns the number of tensors.
   std::size_t size() const noexcept { return entries_.size(); }
-  // The `i`-th tensor, i < size(), by the order of bytes in the file, which need not be the header's.
+  // Returns the `i`-th tensor, i < size(), by the order of bytes in the file, perhaps not the header's.
   Tensor tensor(std::size_t i) const;
-  // Where tensor(i) has this name, or size(). Takes a binary search.
+  // Returns the position of the tensor of this name, or size(). Takes a binary search.
   std::size_t find(std::string_view name) const noexcept;
-  // The entries of `__metadata__`, in the header's order; none where there is none. Valid as Tensor::name is.
+  // Returns the entries of `__metadata__`, in the header's order; none if there is none. Valid like Tensor::name.
   std::vector<std::pair<std::string_view, std::string_view>> const& metadata() const noexcept { return metadata_; }
-  // Where the first tensor's bytes begin in the file.
+  // Returns the beginning of the first tensor's bytes in the file.
   std::uint64_t data_begin() const noexcept { return 8 + text_.size(); }
 
  private:
@@ -104,19 +103,19 @@ class Header {
 
   std::string_view text_;
   std::vector<char>
-      unescaped_;  // the strings that have escapes, without them; does not move, for it grows into what is reserved
+      unescaped_;  // strings with escapes, after their removal; never moves, as it grows into reserved memory only
   std::vector<detail::Entry> entries_;
   std::vector<std::uint32_t> by_name_;
   std::vector<std::pair<std::string_view, std::string_view>> metadata_;
 };
 
-// How many bytes of a file its header has, with the 8 that say so, by these 8 (`first` may have more) and the file's size.
-// FormatError where the file is shorter, or the header longer than most_header_bytes.
+// Returns the number of bytes of a file's header, with the 8 of its length, by these 8 (`first` may have more) and the file's
+// size. FormatError if the file is shorter, or the header longer than most_header_bytes.
 std::uint64_t header_size(std::span<std::byte const> first, std::uint64_t file_size, std::string_view path);
 
 namespace detail {
 
-// Reads the one shape of JSON that a header has, an object of objects, without recursion.
+// Parser of the one shape of JSON in a header, an object of objects, without recursion.
 class Parser {
  public:
   Parser(std::string_view text, std::uint64_t data_size, std::string_view path) : data_size_{data_size}, path_{path} {
@@ -149,7 +148,7 @@ class Parser {
     return std::move(header_);
   }
 
-  // The shape that begins at `at`, of a header that was accepted.
+  // Returns the shape that begins at `at`, of an accepted header.
   static std::vector<std::uint64_t> shape(std::string_view text, std::size_t at) {
     Parser parser{text, 0, {}};
     parser.at_ = at;
@@ -180,12 +179,12 @@ class Parser {
   void expect(char c) {
     if (!closes(c)) fail(std::string{"expected "} + c);
   }
-  // Into an object or array: whether it has an entry.
+  // Enters an object or array. Returns true if it has an entry.
   bool opens(char open, char close) {
     expect(open);
     return !closes(close);
   }
-  // Behind an entry: whether there is another.
+  // Goes on behind an entry. Returns true if there is another.
   bool goes_on(char close) {
     if (closes(',')) return true;
     if (!closes(close)) fail(std::string{"expected , or "} + close);
@@ -217,10 +216,10 @@ class Parser {
     return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(at_++ - begin)};
   }
 
-  // The rest of a string from its first escape on, and what is before it.
+  // Reads the rest of a string from its first escape on, and takes over the part before it.
   StringPlace unescape(std::size_t begin) {
     std::vector<char>& out = header_.unescaped_;
-    out.reserve(text_.size());  // of which no more is ever used
+    out.reserve(text_.size());  // more is never used
     std::size_t const start = out.size();
     out.insert(out.end(), text_.begin() + static_cast<std::ptrdiff_t>(begin), text_.begin() + static_cast<std::ptrdiff_t>(at_));
     while (at_ < text_.size() && text_[at_] != '"') {
@@ -258,7 +257,7 @@ class Parser {
     put(0x80 | (code & 0x3f));
   }
 
-  // The number of uXXXX.
+  // Returns the number of uXXXX.
   std::uint32_t hex_escape() {
     if (at_ == text_.size() || text_[at_] != 'u') fail("an escape is not known");
     std::uint32_t code = 0;
@@ -318,7 +317,7 @@ class Parser {
     refuse(tensor, "dtype " + shown(name) + " is not known");
   }
 
-  // Checks a shape, and gives its number of elements.
+  // Checks a shape, and returns its number of elements.
   std::uint64_t shape(Entry& entry) {
     std::uint64_t elements = 1;
     expect('[');
@@ -348,7 +347,7 @@ class Parser {
     return "[" + std::to_string(entry.begin) + ", " + std::to_string(entry.end) + "]";
   }
 
-  // Every byte of the data belongs to one tensor.
+  // Checks that every byte of the data belongs to one tensor.
   void check_data() {
     std::uint64_t end = 0;
     for (Entry const& entry : header_.entries_) {
@@ -362,7 +361,7 @@ class Parser {
     if (end != data_size_) refuse(std::to_string(data_size_ - end) + " bytes at the file's end belong to no tensor");
   }
 
-  // No name is there twice. Puts the entries into the order of their bytes.
+  // Checks that no name is there twice. Puts the entries into the order of their bytes.
   void check_names() {
     heap_sort(std::span{header_.entries_}, [](Entry const& a, Entry const& b) {
       return a.begin != b.begin ? a.begin < b.begin : a.end != b.end ? a.end < b.end : a.shape_at < b.shape_at;
@@ -385,10 +384,10 @@ class Parser {
 
 }  // namespace detail
 
-// Parses the beginning of a file of `file_size` bytes, of which `bytes` has at least the first header_size(). `path` is for
-// messages. FormatError on all that the format's own reader refuses, and on more: the limits above, dtypes of less than a byte,
-// names and keys that are there twice, blanks before the first brace, unknown fields. Each byte behind the header belongs to
-// exactly one tensor. Takes n log n for n tensors, at most 64 MiB with the header itself, and keeps 36 bytes a tensor.
+// Parses the beginning of a file of `file_size` bytes; `bytes` has at least the first header_size() of them. `path` is for
+// messages. FormatError on all headers refused by the format's own reader, and on more: the limits above, dtypes of less than a
+// byte, doubled names and keys, blanks before the first brace, unknown fields. Each byte behind the header belongs to exactly
+// one tensor. Takes n log n for n tensors, at most 64 MiB with the header itself, and keeps 36 bytes a tensor.
 Header parse_header(std::span<std::byte const> bytes, std::uint64_t file_size, std::string_view path);
 
 }  // namespace parallax::safetensors
