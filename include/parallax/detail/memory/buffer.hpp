@@ -1,4 +1,4 @@
-// An owning array of trivially copyable elements that grows without initialising and never shrinks: scratch for steady steps.
+// An owning array of trivially copyable elements: it grows without initialising and never shrinks, as scratch for steady steps.
 // Variables, plans, lanes and sorts keep their memory in buffers from step to step.
 #pragma once
 
@@ -15,38 +15,36 @@
 
 namespace parallax::inline v0_2 {
 
-// Owns its memory. Movable, not copied. A `resize` within the capacity leaves all elements as they are. One beyond it
+// An owner of memory. Movable, not copied. A `resize` within the capacity leaves all elements as they are. One beyond it
 // allocates, keeps nothing of the old contents and leaves the new ones indeterminate; so it allocates only when the size
-// exceeds every earlier one. Strong guarantee: when an allocation throws, the buffer is as it was. Of a space whose giving
-// back waits (`gives_back_late`), memory that became too small is kept until the buffer goes. Elements may be read and
-// written through the buffer only where the space is `host_readable`; elsewhere it hands out addresses for kernels and
-// copies. One thread at a time.
+// exceeds every earlier one. Strong guarantee: when an allocation throws, the buffer is as it was. If the space's giving back
+// waits (`gives_back_late`), outgrown memory is kept until the buffer goes. Elements may be read and written through the buffer
+// only if the space is `host_readable`; elsewhere it hands out addresses for kernels and copies. One thread at a time.
 template <class T, MemorySpace Space = HostSpace>
   requires std::is_trivially_copyable_v<T>
 class Buffer {
  public:
   Buffer() = default;
-  // A buffer of `size` elements, indeterminate; throws what `resize` throws.
+  // Makes a buffer of `size` elements, indeterminate; throws like `resize`.
   explicit Buffer(std::size_t size) { resize(size); }
-  // Takes over the memory of `other`, which is left empty, without capacity; pointers to elements stay valid.
+  // Takes over the memory of `other`, left empty, without capacity; pointers to elements stay valid.
   Buffer(Buffer&& other) noexcept { swap(other); }
-  // The same, after which this buffer's own memory is given back to the space.
+  // Likewise; then this buffer's own memory is given back to the space.
   Buffer& operator=(Buffer&& other) noexcept {
     Buffer{std::move(other)}.swap(*this);
     return *this;
   }
   ~Buffer() { release(); }
 
-  // Makes the size `size` elements. Throws what the space throws: `std::bad_alloc` of HostSpace, Error (out_of_memory,
-  // device) of others; and `std::bad_alloc` where the bytes cannot be counted. Beyond the capacity all pointers to elements
-  // become invalid.
+  // Makes the size `size` elements. Throws the space's errors: `std::bad_alloc` of HostSpace, Error (out_of_memory, device) of
+  // others; and `std::bad_alloc` if the bytes cannot be counted. Beyond the capacity all pointers to elements become invalid.
   void resize(std::size_t size) {
     if (size > capacity_) grow(size);
     size_ = size;
   }
 
-  // For scratch whose need creeps up from step to step: grows by half beyond what is asked for, so that soon nothing is
-  // allocated any more. Otherwise as `resize`.
+  // Resizes scratch with a need creeping up from step to step: grows by half beyond the size, so soon nothing is allocated any
+  // more. Otherwise as `resize`.
   void resize_with_slack(std::size_t size) {
     if (size > capacity_) resize(size + size / 2);
     size_ = size;
@@ -59,23 +57,23 @@ class Buffer {
     std::fill_n(data_, size_, value);
   }
 
-  // The first element, in memory of the space; null as long as nothing was ever allocated.
+  // Returns the first element, in memory of the space; null as long as nothing was ever allocated.
   T* data() noexcept { return data_; }
-  // The same, for reading.
+  // Likewise, for reading.
   T const* data() const noexcept { return data_; }
-  // Elements in use, as the last resize has set them.
+  // Returns the elements in use, as the last resize has set them.
   std::size_t size() const noexcept { return size_; }
-  // Elements that a resize may name without an allocation; the size in bytes is this times `sizeof(T)`.
+  // Returns the largest size for a resize without an allocation; the size in bytes is this times `sizeof(T)`.
   std::size_t capacity() const noexcept { return capacity_; }
-  // Whether no element is in use; memory may be held nevertheless.
+  // Returns true if no element is in use; memory may be held nevertheless.
   bool empty() const noexcept { return size_ == 0; }
-  // Element i of size(), unchecked; where the host may read.
+  // Returns element i of size(), unchecked; only if the host may read.
   T& operator[](std::size_t i) noexcept { return data_[i]; }
-  // The same, for reading.
+  // Likewise, for reading.
   T const& operator[](std::size_t i) const noexcept { return data_[i]; }
-  // All elements in use as one range, valid until the next resize beyond the capacity.
+  // Returns all elements in use as one range, valid until the next resize beyond the capacity.
   std::span<T> span() noexcept { return {data_, size_}; }
-  // The same, for reading.
+  // Likewise, for reading.
   std::span<T const> span() const noexcept { return {data_, size_}; }
 
   // Exchanges memory and sizes with `other`, outgrown blocks included; nothing is copied, no element moves.
@@ -87,16 +85,16 @@ class Buffer {
   }
 
  private:
-  // Whether memory that became too small is kept: `Space::gives_back_late`, false where the space does not say.
+  // True if outgrown memory is kept: `Space::gives_back_late`, false if the space does not say.
   static constexpr bool late = requires { requires Space::gives_back_late; };
-  // Memory that was outgrown, with the capacity by which it is given back.
+  // Outgrown memory, with the capacity for its giving back.
   struct Block {
     T* data;
     std::size_t capacity;
   };
-  // In place of Outgrown where memory is given back at once; takes no room.
+  // In place of Outgrown if memory is given back at once; takes no room.
   struct Nothing {};
-  // The blocks that were outgrown. All of them are given back when the buffer goes, with the last one.
+  // The outgrown blocks. All of them are given back when the buffer goes, with the last one.
   struct Outgrown {
     List<Block> blocks;
     ~Outgrown() {
@@ -104,7 +102,7 @@ class Buffer {
     }
   };
 
-  // Takes memory for more elements than there is room for; what they were is lost.
+  // Takes memory for more elements than there is room for; their values are lost.
   [[gnu::noinline]] void grow(std::size_t size) {
     if (size > std::numeric_limits<std::size_t>::max() / sizeof(T)) throw std::bad_alloc{};
     T* const fresh = static_cast<T*>(Space::allocate(size * sizeof(T)));
@@ -121,7 +119,7 @@ class Buffer {
     data_ = fresh;
     capacity_ = size;
   }
-  // Gives back the memory in use; what was outgrown stays. The host's takes null back, too.
+  // Gives back the memory in use; outgrown blocks stay. The host's takes null back, too.
   void release() noexcept {
     if (data_ || std::is_same_v<Space, HostSpace>) Space::deallocate(data_, capacity_ * sizeof(T));
     data_ = nullptr;

@@ -35,7 +35,7 @@ PARALLAX_INLINE NamelessFile NamelessFile::make(std::size_t at_least) {
   return made;
 }
 
-// The mark is compared with the place, for the owner may have given the descriptor to another file since; and of another
+// Compares the mark with the place, for the owner may have given the descriptor to another file since; and of another
 // container's process it may be any file.
 PARALLAX_INLINE NamelessFile NamelessFile::find(Place const& place) {
   NamelessFile found;

@@ -1,5 +1,5 @@
-// Files without a name in memory, which processes of a host map together. SharedSpace makes its blocks of them
-// (memory/shared.hpp), and communicators the memory through which ranks of a host exchange (detail/transport/host/memory.hpp).
+// Files without a name in memory, mapped by processes of a host together. SharedSpace makes its blocks of them
+// (memory/shared.hpp), and communicators the memory for exchange among ranks of a host (detail/transport/host/memory.hpp).
 #pragma once
 
 #include <cerrno>
@@ -24,58 +24,57 @@
 
 namespace parallax::inline v0_2::detail {
 
-// One mapping of such a file into this process: of its own, or of one of another process, which it finds by the file's Place,
-// through the list of open files of its owner. Nothing is left behind, however a process ends. At the end lies a page that says
-// which file it is, and when its owner has given it back. A plain value, which frees nothing by itself.
+// One mapping of such a file into this process: of its own, or of one of another process, found by the file's Place, through
+// the list of open files of its owner. Nothing is left behind, however a process ends. At the end lies a page with the file's
+// id, and a word on its giving back by the owner. A plain value: it frees nothing by itself.
 struct NamelessFile {
-  // The bytes of the page at the end, and the unit that sizes are rounded up to: a page of the system, or several. Pages of 64
-  // KiB, which kernels for ARM and POWER have, are the largest. A mark in one page with given-back memory would go along with
-  // it.
+  // The bytes of the page at the end, and the unit of sizes: a page of the system, or several. Pages of 64 KiB, in kernels for
+  // ARM and POWER, are the largest. A mark in one page with given-back memory would go along with the memory.
   static constexpr std::size_t page = 65536;
 
-  // What the page at the end says to all processes. `id`: which file it is. `gone`: not 0 once its owner has given it back.
+  // Content of the page at the end, for all processes. `id`: the file's. `gone`: not 0 once its owner has given it back.
   struct Mark {
     std::uint64_t id, gone;
   };
 
-  // Null where the file could not be had.
+  // Null if there is no file.
   std::byte* memory = nullptr;
   // Without the page at the end.
   std::size_t bytes = 0;
   // Unique on the host.
   std::uint64_t id = 0;
-  // The open descriptor of an own file; -1 of one that was found, and where it is closed.
+  // The open descriptor of an own file; -1 for a found one, and for a closed one.
   int file = -1;
   // The process that made or found it.
   Birth birth;
 
-  // Local. Makes a file of this process, of at least so many bytes, all zeros. Null where that fails, with the reason in
-  // `errno`, as of `find`.
+  // Local. Makes a file of this process, of at least so many bytes, all zeros. Null after a failure, with the reason in
+  // `errno`, like `find`.
   static NamelessFile make(std::size_t at_least);
-  // Local. The file in which a place lies, of this process or another one.
+  // Local. Returns the file around a place, of this process or another one.
   static NamelessFile find(Place const& place);
 
-  // Of memory inside this process's own file.
+  // Returns the place of memory inside this process's own file.
   Place place_of(std::byte const* at) const { return {id, static_cast<std::uint64_t>(at - memory), bytes, process(), file}; }
   Mark& mark() const { return *reinterpret_cast<Mark*>(memory + bytes); }
-  // Ends this process's mapping alone; those of others stay.
+  // Ends this process's mapping alone; the others stay.
   void unmap() const noexcept;
-  // Nobody can find it any more; mappings stay.
+  // Closes the file: nobody can find it any more; mappings stay.
   void close() const noexcept;
-  // Own files only: the same bytes at the same address, in another file, as which this one is known from now on. Who has found
-  // it before has the old one. False where that cannot be had; then nothing has changed.
+  // Own files only: moves the bytes, at the same address, to another file, known as this one from now on. A process that has
+  // found it before has the old one. False if there is no other file; then nothing has changed.
   bool renew() noexcept;
-  // Marks it as given back, and frees its pages at once for all processes that have mapped it. In a forked child of its process
-  // it does nothing.
+  // Marks the file as given back, and frees its pages at once for all processes with a mapping. In a forked child of its
+  // process it does nothing.
   void give_back() const noexcept;
 
  private:
   static std::int32_t process();
-  // Maps the bytes and the page at the end; null where the system refuses.
+  // Maps the bytes and the page at the end; null if the system refuses.
   void map(int from);
 };
 
-// How many this process has made; counted by twos.
+// Number of files made by this process; counted by twos.
 inline std::uint64_t nameless_files = 0;
 
 }  // namespace parallax::detail

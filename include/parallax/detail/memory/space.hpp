@@ -1,6 +1,5 @@
-// Where a variable's memory lives: the concept of a memory space, and the host's. Whatever owns memory includes it: buffers,
-// tables, and the communicators that move what lies in them.
-// The room `memory` has the kinds of memory, and the buffers in them.
+// The memory of variables: the concept of a memory space, and the host's. All owners of memory include it: buffers, tables, and
+// the communicators that move bytes in them. The room `memory` has the kinds of memory, and the buffers in them.
 #pragma once
 
 #include <concepts>
@@ -17,14 +16,14 @@
 
 namespace parallax::inline v0_2 {
 
-// A memory space allocates raw bytes (throwing `std::bad_alloc`, or an Error, out_of_memory) and says whether the host may
-// read them directly. A variable is given one as an option; `Buffer` and `RowOps` are chosen by it. A space is a type without
+// A memory space allocates raw bytes (throwing `std::bad_alloc`, or an Error, out_of_memory) and tells if the host may read
+// them directly. A variable is given one as an option; `Buffer` and `RowOps` are chosen by it. A space is a type without
 // objects: all its members are static, and any thread may call them.
-//   axis                        space_axis; by it a variable knows what its template argument is
+//   axis                        space_axis; by it a variable knows the meaning of its template argument
 //   allocate(bytes)             memory for any trivially copyable type, contents indeterminate
-//   deallocate(memory, bytes)   gives back what `allocate` returned for as many bytes
-//   host_readable               whether code of the host may read and write the memory by its address
-//   gives_back_late             optional, true where giving back waits for a device; then a Buffer puts it off
+//   deallocate(memory, bytes)   gives back a block of `allocate` for as many bytes
+//   host_readable               true if code of the host may read and write the memory by its address
+//   gives_back_late             optional, true if giving back waits for a device; then a Buffer puts it off
 template <class S>
 concept MemorySpace = requires(std::size_t bytes, void* memory) {
   requires std::same_as<typename S::axis, space_axis>;
@@ -39,16 +38,16 @@ concept MemorySpace = requires(std::size_t bytes, void* memory) {
 struct HostSpace {
   // An option of variables on the axis of memory spaces; the default there.
   using axis = space_axis;
-  // The space's name; texts that spell a variable's type leave it out, for it is the default.
+  // The space's name; texts of a variable's type leave it out, for it is the default.
   static constexpr std::string_view name = "HostSpace";
   // True: loops of the host run over this memory.
   static constexpr bool host_readable = true;
   static constexpr std::align_val_t alignment{64};  // a cache line, and the widest vector register
-  // Bytes of a huge page of x86-64, at a multiple of which large blocks begin.
+  // Bytes of a huge page of x86-64; large blocks begin at its multiples.
   static constexpr std::size_t huge_page = std::size_t{2} << 20, large = 2 * huge_page;  // bytes of a large block at least
 
-  // Local. `bytes` of uninitialised memory; throws `std::bad_alloc`. The block begins at a multiple of 64 bytes, a large one
-  // at a multiple of `huge_page`. Compiled once, as is what gives it back: every buffer calls both.
+  // Local. Returns `bytes` of uninitialised memory; throws `std::bad_alloc`. The block begins at a multiple of 64 bytes, a
+  // large one at a multiple of `huge_page`. Compiled once, like `deallocate`: every buffer calls both.
   [[gnu::noinline]] static void* allocate(std::size_t bytes) {
     void* const memory = ::operator new(bytes, alignment_of(bytes));
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
@@ -62,17 +61,17 @@ struct HostSpace {
   }
 
  private:
-  // Alignment of a block of so many bytes; `allocate` and `deallocate` must agree in it.
+  // Returns the alignment of a block of so many bytes; `allocate` and `deallocate` must agree in it.
   static constexpr std::align_val_t alignment_of(std::size_t bytes) {
     return bytes < large ? alignment : std::align_val_t{huge_page};
   }
 };
 
-// Where work on a space's memory is put in order. Of the host: the thread that calls. Work that only knows the queue is a
-// function that is found by it: `copy_bytes` and `copies_of` here, and what a kernel room adds.
+// The order of work on a space's memory. Of the host: the calling thread. Work that only knows the queue is a function found by
+// it: `copy_bytes` and `copies_of` here, and a kernel room's additions.
 struct HostQueue {};
-// Copies `bytes` from `from` to `to` before it returns; the ranges do not overlap. Called by mails and exchanges, which find
-// it by the type of their queue. Nothing is touched where there are no bytes, so that the pointers may then be null.
+// Copies `bytes` from `from` to `to` before it returns; the ranges do not overlap. Called by mails and exchanges, found by the
+// type of their queue. Without bytes nothing is touched, and the pointers may be null.
 inline void copy_bytes(HostQueue, void* to, void const* from, std::size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
@@ -80,10 +79,10 @@ inline void copy_bytes(HostQueue, void* to, void const* from, std::size_t bytes)
 struct HostCopies {
   // Copies `bytes`; the ranges do not overlap.
   void add(void* to, void const* from, std::size_t bytes) { copy_bytes(HostQueue{}, to, from, bytes); }
-  // Nothing is left to be done.
+  // Starts the copies. Nothing is left to be done.
   void start() {}
 };
-// An empty list of copies. Called by mails, for what came in from many ranks.
+// Returns an empty list of copies. Called by mails, for arrivals from many ranks.
 inline HostCopies copies_of(HostQueue) { return {}; }
 
 }  // namespace parallax

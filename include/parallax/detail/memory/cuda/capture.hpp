@@ -1,5 +1,5 @@
-// A step that is captured: what a thread puts in a stream becomes a graph, which is launched again and again with other rules of
-// optimizers. A session begins one; operations on rows, plans and communicators ask whether one is under way.
+// Capture of a step: a thread's work in a stream becomes a graph, launched again and again with other rules of optimizers. A
+// session begins one; operations on rows, plans and communicators ask for the one under way.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,32 +19,32 @@
 
 namespace parallax::inline v0_2::device {
 
-// Bytes that a kernel is handed by value and writes to device memory: nothing has to be sent ahead of it, and nothing waited for.
+// Bytes by value for a kernel that writes them to device memory: nothing has to be sent ahead of it, and nothing waited for.
 struct ByteList {
-  // How many it has room for: within the 4 KiB that a kernel's arguments may take.
+  // Its room: within the 4 KiB of a kernel's arguments.
   static constexpr std::uint32_t capacity = 3072;
 
   // The first `count`, a multiple of 4, are to be written.
   alignas(16) std::byte bytes[capacity];
-  // How many there are.
+  // Number of bytes.
   std::uint32_t count = 0;
 };
 
-// What a graph refers to, held as long as there is the graph; of a plan, that nobody else uses it.
+// An object of a graph's, held as long as there is the graph; a plan is then used by nobody else.
 class Kept {
  public:
   virtual ~Kept() = default;
-  // The graph was launched: local, whatever is to be put in the stream behind it.
+  // Notes a launch of the graph, locally, whatever is to be put in the stream behind it.
   virtual void launched() = 0;
 };
 
-// Owns a graph of what one thread has put in one stream between `begin` and `end`, the memory in which its kernels find the rules
-// of optimizers, and what it refers to. A kernel that is captured has its arguments for ever: a rule, which is another one in every
-// step, is therefore read from a place in device memory, and put there before each launch. Where the graph's own scratch lies is
-// the runtime's to know. One thread at a time; the stream is another's, and outlives it.
+// A graph of one thread's work in one stream between `begin` and `end`, with the memory for its kernels' rules of optimizers,
+// and the objects it refers to; owns them all. A captured kernel has its arguments for ever: a rule, new in every step, is
+// therefore read from a place in device memory, and put there before each launch. The place of the graph's own scratch is the
+// runtime's to know. One thread at a time; the stream is another's, and outlives it.
 class Capture {
  public:
-  // How many bytes of rules there is room for: of about a thousand variables.
+  // Bytes for rules: of about a thousand variables.
   static constexpr std::size_t room = std::size_t{64} << 10;
 
   // Takes the memory for the rules. Throws Error (out_of_memory, device).
@@ -53,22 +53,23 @@ class Capture {
   Capture& operator=(Capture const&) = delete;
   ~Capture() {
     abandon();
-    Buffer<std::byte, CudaSpace>{}.swap(places_);  // the device has done what it was given
+    Buffer<std::byte, CudaSpace>{}.swap(places_);  // the device has done all its work
     if (graph_) ignore(cudaGraphExecDestroy(graph_));
   }
 
-  // The capture of the calling thread in this stream, or null.
+  // Returns the capture of the calling thread in this stream, or null.
   static Capture* of(cudaStream_t stream) noexcept { return is_captured(stream) ? detail::capturing.capture : nullptr; }
 
-  // What the thread puts in the stream from now on is captured. Throws Error (device; misuse where the thread captures already).
+  // Begins: the thread's work in the stream from now on is captured. Throws Error (device; misuse if the thread captures
+  // already).
   void begin() {
     if (detail::capturing.capture)
       throw Error{Errc::misuse, -1, "capture", "", "another step is being captured by this thread"};
     check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");
     detail::capturing = {stream_, this};
   }
-  // From now on it runs again. Makes the graph that `launch` puts in the stream. Throws Error (device), also where something was
-  // asked of the stream meanwhile that cannot be captured.
+  // Ends: from now on work runs again. Makes the graph for `launch` to put in the stream. Throws Error (device), also after a
+  // call meanwhile that cannot be captured.
   void end() {
     cudaGraph_t graph = nullptr;
     detail::capturing = {};
@@ -77,7 +78,7 @@ class Capture {
     ignore(cudaGraphDestroy(graph));
     check(made, "cudaGraphInstantiateWithFlags");
   }
-  // The same, and what was captured is forgotten. Nothing where nothing is being captured.
+  // Ends likewise, and forgets the captured work. Does nothing if nothing is being captured.
   void abandon() noexcept {
     if (of(stream_) != this) return;
     detail::capturing = {};
@@ -91,9 +92,9 @@ class Capture {
     for (auto const& kept : kept_) kept->launched();
   }
 
-  // While it captures: where kernels find the rule of the next update of a state, which says by `next_rule` what that is, whenever
-  // the graph is about to be launched, and outlives the capture. Of one state it is one place. Throws Error (misuse) where there
-  // are too many.
+  // Returns, during a capture, the place of the next update's rule of a state, for kernels. The state is asked for it by
+  // `next_rule`, whenever the graph is about to be launched, and outlives the capture. One state has one place. Throws Error
+  // (misuse) if there are too many.
   template <class Rule, class State>
   Rule const* place(State const& state) {
     static_assert(std::is_trivially_copyable_v<Rule> && sizeof(Rule) <= ByteList::capacity);
@@ -108,18 +109,17 @@ class Capture {
                         std::memcpy(out, &rule, sizeof rule);
                       }});
     used_ = at + sizeof(Rule);
-    renew(rules_.back());  // that of the step which is captured, and is taken by the first launch
+    renew(rules_.back());  // the captured step's rule, taken by the first launch
     return reinterpret_cast<Rule const*>(places_.data() + at);
   }
-  // While it captures: what the graph refers to stays as long as it.
+  // Keeps, during a capture, an object of the graph as long as the graph.
   void keep(Owned<Kept> kept) { kept_.push_back(std::move(kept)); }
 
-  // Asks all states for their rules. Throws what an optimizer's `at` throws.
+  // Asks all states for their rules. Throws all errors of an optimizer's `at`.
   void renew() {
     for (Placed const& placed : rules_) renew(placed);
   }
-  // The rules as `renew` has left them, and where they belong in device memory: calls f(list, there) for each part of them, for
-  // who puts them in the stream.
+  // Calls f(list, there) for each part of the renewed rules, with its place in device memory, for f to put in the stream.
   template <class F>
   void each_part(F&& f) {
     for (std::size_t at = 0; at < bytes_.size(); at += ByteList::capacity) {
@@ -131,7 +131,7 @@ class Capture {
   }
 
  private:
-  // The rule of a state, and where it lies in both memories.
+  // The rule of a state, and its place in both memories.
   struct Placed {
     void const* state;
     std::size_t at;

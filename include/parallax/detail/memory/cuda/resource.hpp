@@ -1,5 +1,5 @@
-// Where scratch on a CUDA device comes from, in the order of a stream: resources, and arrays that are taken from them. Sessions and
-// operations get theirs by a queue; programs take a pool and arrays of their own.
+// Scratch on a CUDA device, in the order of a stream: resources, and arrays taken from them. Sessions and operations get theirs
+// by a queue; programs take a pool and arrays of their own.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,8 +18,8 @@
 namespace parallax::inline v0_2 {
 namespace device {
 
-// Where scratch comes from, like RMM's resources: memory is used, and given back, in the order of a stream. `alignment` is a
-// power of two, at most 256. `deallocate` is told what `allocate` was.
+// A source of scratch, like RMM's resources: memory is used, and given back, in the order of a stream. `alignment` is a power
+// of two, at most 256. `deallocate` has the arguments of the `allocate` before.
 template <class R>
 concept DeviceResource = requires(R& resource, void* memory, std::size_t bytes, std::size_t alignment, cudaStream_t stream) {
   { resource.allocate(bytes, alignment, stream) } -> std::same_as<void*>;
@@ -27,12 +27,12 @@ concept DeviceResource = requires(R& resource, void* memory, std::size_t bytes, 
   noexcept;
 };
 
-// Does not own. Any resource, which outlives this and all copies of it; an empty one throws Error (misuse), others what the
-// resource throws. Resources of queues are called by the rank's thread, in the order of its stream.
+// A reference to any resource, which outlives this and all copies of it; an empty one throws Error (misuse), others the
+// resource's errors. Resources of queues are called by the rank's thread, in the order of its stream.
 class AnyResource {
  public:
   AnyResource() = default;
-  // Refers to `resource`, converting from it, so that one can be handed over where an AnyResource is asked for.
+  // Refers to `resource`, converting from it, for arguments of type AnyResource.
   template <class R>
     requires(!std::same_as<R, AnyResource> && DeviceResource<R>)
   AnyResource(R& resource)
@@ -44,14 +44,14 @@ class AnyResource {
           static_cast<R*>(r)->deallocate(memory, bytes, alignment, stream);
         }} {}
 
-  // Whether there is a resource.
+  // Returns true if there is a resource.
   explicit operator bool() const { return resource_ != nullptr; }
-  // Local. `bytes` of the resource's memory, for work that is put in `stream` from now on.
+  // Local. Returns `bytes` of the resource's memory, for work put in `stream` from now on.
   void* allocate(std::size_t bytes, std::size_t alignment, cudaStream_t stream) const {
     if (!resource_) throw Error{Errc::misuse, -1, "CudaQueue", "", "it was made without a resource for scratch"};
     return allocate_(resource_, bytes, alignment, stream);
   }
-  // Local. Gives back what `allocate` of this resource returned, once `stream` has come so far; never called on an empty one.
+  // Local. Gives back a block of this resource's `allocate`, once `stream` has come so far; never called on an empty one.
   void deallocate(void* memory, std::size_t bytes, std::size_t alignment, cudaStream_t stream) const noexcept {
     deallocate_(resource_, memory, bytes, alignment, stream);
   }
@@ -64,9 +64,9 @@ class AnyResource {
 
 }  // namespace device
 
-// Owns a pool of the runtime's on the current device that keeps what it was given back. Its memory is open to all devices that
-// reach this one, for NCCL, which writes into memory of other devices of its process. Movable. Error (device) where the device
-// has no pools, as shares of some virtual machines and of Windows' have none: a queue is given a resource of the user's there.
+// A pool of the runtime's on the current device, with an owner; it keeps returned memory. Its memory is open to all devices
+// that reach this one, for NCCL, which writes into memory of other devices of its process. Movable. Error (device) if the
+// device has no pools, like shares of some virtual machines and of Windows: a queue there is given a resource of the user's.
 class CudaPool {
  public:
   CudaPool() : CudaPool{device::current_device()} {
@@ -76,7 +76,7 @@ class CudaPool {
   }
   // Takes over the pool of `other`, which can no longer allocate. An AnyResource still refers to `other`.
   CudaPool(CudaPool&& other) noexcept : pool_{std::exchange(other.pool_, nullptr)} {}
-  // Exchanges the pools; that of this object goes with `other`.
+  // Exchanges the pools; this object's goes with `other`.
   CudaPool& operator=(CudaPool&& other) noexcept {
     std::swap(pool_, other.pool_);
     return *this;
@@ -85,8 +85,8 @@ class CudaPool {
     if (pool_) device::ignore(cudaMemPoolDestroy(pool_));
   }
 
-  // Local. `bytes` for work that is put in `stream` from now on, at a multiple of 256 bytes, whatever the alignment; null for
-  // none. Throws Error (out_of_memory, device).
+  // Local. Returns `bytes` for work put in `stream` from now on, at a multiple of 256 bytes, for any alignment; null for none.
+  // Throws Error (out_of_memory, device).
   void* allocate(std::size_t bytes, std::size_t /*alignment*/, cudaStream_t stream) {
     void* memory = nullptr;
     if (bytes > 0) device::check(cudaMallocFromPoolAsync(&memory, bytes, pool_, stream), "cudaMallocFromPoolAsync");
@@ -98,8 +98,8 @@ class CudaPool {
   }
 
  private:
-  // Makes the pool on a device. Its release threshold has no limit, so that a wait of the stream gives nothing back to the
-  // system. Delegated to, so that the destructor runs where opening fails.
+  // Makes the pool on a device. Its release threshold has no limit, so a wait of the stream gives nothing back to the system.
+  // Delegated to, so the destructor runs if opening fails.
   explicit CudaPool(int device) {
     int supported = 1;
     if (cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, device) != cudaSuccess) device::forget_last_error();
@@ -114,7 +114,7 @@ class CudaPool {
     std::uint64_t keep = std::numeric_limits<std::uint64_t>::max();
     device::ignore(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep));
   }
-  // Lets device `peer` read and write the pool's memory, where the hardware can.
+  // Lets device `peer` read and write the pool's memory, if the hardware can.
   void open_to(int peer, int device) {
     int reaches = 0;
     if (peer != device) device::check(cudaDeviceCanAccessPeer(&reaches, peer, device), "cudaDeviceCanAccessPeer");
@@ -129,15 +129,15 @@ class CudaPool {
   cudaMemPool_t pool_ = nullptr;
 };
 
-// Does not own. Hands out one block of memory from its beginning to its end, and all of it again after `reset`: the scratch of
-// a step, which a graph can capture, for nothing is allocated. Giving back a block does nothing.
+// An arena, without ownership. Hands out one block of memory from its beginning to its end, and all of it again after `reset`:
+// the scratch of a step, fit for a graph's capture, for nothing is allocated. Giving back a block does nothing.
 class CudaArena {
  public:
-  // Hands out `bytes` of `block`, in device memory, which outlives the arena. It begins at a multiple of all alignments that
-  // are asked for.
+  // Hands out `bytes` of `block`, in device memory, which outlives the arena. It begins at a multiple of all alignments to be
+  // asked for.
   CudaArena(void* block, std::size_t bytes) : begin_{static_cast<std::byte*>(block)}, bytes_{bytes} {}
 
-  // Local. The next `bytes` of the block, at a multiple of `alignment` from its beginning; constant time. Throws Error
+  // Local. Returns the next `bytes` of the block, at a multiple of `alignment` from its beginning; constant time. Throws Error
   // (out_of_memory) with the number of bytes that would have sufficed up to here.
   void* allocate(std::size_t bytes, std::size_t alignment, cudaStream_t = {}) {
     std::size_t const at = (used_ + alignment - 1) / alignment * alignment;
@@ -150,14 +150,14 @@ class CudaArena {
   }
   // Does nothing: blocks are free again by `reset` alone.
   void deallocate(void*, std::size_t, std::size_t, cudaStream_t = {}) noexcept {}
-  // What was handed out is free again; the caller sees to it that the device is done with it.
+  // Frees all blocks; the caller sees to it that the device is done with them.
   void reset() noexcept { used_ = 0; }
 
-  // Bytes from the block's beginning to the end of what was handed out last, gaps of alignment included; 0 after `reset`.
+  // Returns the bytes from the block's beginning to the end of the last piece, gaps of alignment included; 0 after `reset`.
   std::size_t used() const noexcept { return used_; }
-  // The largest used() so far, which no `reset` lowers: the bytes that a block must have for the same steps.
+  // Returns the largest used() so far, lowered by no `reset`: the bytes of a block for the same steps.
   std::size_t most_used() const noexcept { return most_; }
-  // Bytes of the whole block.
+  // Returns the bytes of the whole block.
   std::size_t size() const noexcept { return bytes_; }
 
  private:
@@ -165,19 +165,19 @@ class CudaArena {
   std::size_t bytes_, used_ = 0, most_ = 0;
 };
 
-// Owns an array on the device, of a resource that outlives it, used and given back in the order of one stream. `resize` keeps
-// nothing of the contents and allocates only when the size exceeds every earlier one. Strong guarantee.
-// Scratch of row operations is taken in it for one call; programs take it for rows and gradients.
+// An owner of an array on the device, of a resource that outlives it, used and given back in the order of one stream. `resize`
+// keeps nothing of the contents and allocates only when the size exceeds every earlier one. Strong guarantee. Scratch of row
+// operations is taken in it for one call; programs take it for rows and gradients.
 template <class T>
   requires std::is_trivially_copyable_v<T>
 class DeviceBuffer {
  public:
-  // A buffer of `size` elements, indeterminate. Throws what the resource throws, and Error (misuse) where it is empty and
+  // Makes a buffer of `size` elements, indeterminate. Throws the resource's errors, and Error (misuse) if it is empty and
   // `size` is not 0.
   DeviceBuffer(device::AnyResource resource, cudaStream_t stream, std::size_t size = 0) : resource_{resource}, stream_{stream} {
     resize(size);
   }
-  // Takes over the array of `other`, which is left empty, with its resource and stream.
+  // Takes over the array of `other`, left empty, with its resource and stream.
   DeviceBuffer(DeviceBuffer&& other) noexcept : resource_{other.resource_}, stream_{other.stream_} { swap(other); }
   // Exchanges arrays, resources and streams; the array of this buffer goes with `other`.
   DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
@@ -186,8 +186,8 @@ class DeviceBuffer {
   }
   ~DeviceBuffer() { release(); }
 
-  // Makes the size `size` elements. Beyond the capacity the old array is given back in the order of the stream, for which
-  // nothing waits. Throws what the resource throws, and Error (out_of_memory) where the bytes cannot be counted.
+  // Makes the size `size` elements. Beyond the capacity the old array is given back in the order of the stream, without a wait.
+  // Throws the resource's errors, and Error (out_of_memory) if the bytes cannot be counted.
   void resize(std::size_t size) {
     if (size > capacity_) {
       if (size > std::numeric_limits<std::size_t>::max() / sizeof(T))
@@ -200,15 +200,15 @@ class DeviceBuffer {
     size_ = size;
   }
 
-  // The first element, in device memory; null as long as nothing was allocated.
+  // Returns the first element, in device memory; null as long as nothing was allocated.
   T* data() noexcept { return data_; }
-  // The same, for reading.
+  // Likewise, for reading.
   T const* data() const noexcept { return data_; }
-  // Elements in use, as the last `resize` has set them.
+  // Returns the elements in use, as the last `resize` has set them.
   std::size_t size() const noexcept { return size_; }
-  // Elements that a `resize` may name without an allocation.
+  // Returns the largest size for a `resize` without an allocation.
   std::size_t capacity() const noexcept { return capacity_; }
-  // The stream in whose order the array may be used; others wait for it first.
+  // Returns the stream of the array; other streams wait for it before they use the array.
   cudaStream_t stream() const noexcept { return stream_; }
 
   // Copies `count` elements, at most size(), from the host, in the order of the stream; the host's memory must stay until
@@ -216,13 +216,13 @@ class DeviceBuffer {
   void copy_from(T const* host, std::size_t count) {
     device::check(cudaMemcpyAsync(data_, host, count * sizeof(T), cudaMemcpyHostToDevice, stream_), "cudaMemcpyAsync");
   }
-  // The same to the host, whose memory holds them once the stream has come so far.
+  // Copies likewise to the host. Its memory holds the elements once the stream has come so far.
   void copy_to(T* host, std::size_t count) const {
     device::check(cudaMemcpyAsync(host, data_, count * sizeof(T), cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
   }
 
  private:
-  // Exchanges everything; `other` gives back, in its stream, what was this buffer's.
+  // Exchanges everything; `other` gives back, in its stream, this buffer's array.
   void swap(DeviceBuffer& other) noexcept {
     std::swap(resource_, other.resource_);
     std::swap(stream_, other.stream_);

@@ -1,5 +1,5 @@
-// Calls of the CUDA runtime, with errors where they fail; streams and events. Both other headers of the device's memory are made of
-// it, and programs take streams from it.
+// Calls of the CUDA runtime, with errors for failures; streams and events. Both other headers of the device's memory are made
+// of it, and programs take streams from it.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,15 +14,16 @@
 namespace parallax::inline v0_2 {
 namespace device {
 
-// A call that did not succeed leaves its status behind as the thread's last error, which CUB, Thrust and a user's check of a
-// launch take for one of theirs. Called by whoever has such a status in hand and knows what to do about it.
+// Forgets the thread's last error. A failed call leaves its status behind as the last error, taken by CUB, Thrust and a user's
+// check of a launch for one of theirs. Called with such a status in hand, and a remedy for it.
 inline void forget_last_error() noexcept { static_cast<void>(cudaGetLastError()); }
-// Called on the status of a call whose failure nobody could be told, as of giving back: it is ignored, and forgotten.
+// Ignores, and forgets, the status of a call whose failure nobody could be told, such as a giving back.
 inline void ignore(cudaError_t status) noexcept {
   if (status != cudaSuccess) forget_last_error();
 }
 
-// What an error of the runtime's is called; where the driver is too old, also the versions of CUDA that do not go together.
+// Returns the name and text of an error of the runtime's; if the driver is too old, also the versions of CUDA that do not go
+// together.
 PARALLAX_COLD inline std::string error_text(cudaError_t status) {
   std::string text = std::string{cudaGetErrorName(status)} + ": " + cudaGetErrorString(status);
   int driver = 0, runtime = 0;
@@ -33,16 +34,16 @@ PARALLAX_COLD inline std::string error_text(cudaError_t status) {
   return text + " (the driver is for CUDA " + version(driver) + ", the program for " + version(runtime) + ")";
 }
 
-// Called on the status of every call of the runtime's whose failure matters. Throws Error (out_of_memory where memory lacked,
-// else device) that names `call`, unless it succeeded; the thread's last error is forgotten first.
+// Checks the status of a call of the runtime's whose failure matters. Throws Error (out_of_memory for a lack of memory, else
+// device) with `call`, unless it succeeded; the thread's last error is forgotten first.
 inline void check(cudaError_t status, char const* call) {
   if (status == cudaSuccess) return;
   forget_last_error();
   throw Error{status == cudaErrorMemoryAllocation ? Errc::out_of_memory : Errc::device, -1, call, "", error_text(status)};
 }
 
-// Local. Copies `bytes` in the order of the stream, in the direction that `kind` names. Nothing where there is nothing to
-// copy, or it is there. Both ranges stay until the stream has come so far. Throws Error (device).
+// Local. Copies `bytes` in the order of the stream, in the direction of `kind`. Does nothing without bytes, or if they are
+// there. Both ranges stay until the stream has come so far. Throws Error (device).
 inline void copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (bytes > 0 && to != from) check(cudaMemcpyAsync(to, from, bytes, kind, stream), "cudaMemcpyAsync");
 }
@@ -50,7 +51,7 @@ inline void copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind k
 class Capture;
 
 namespace detail {
-// What the calling thread captures, see Capture: null where it captures nothing.
+// The calling thread's capture, see Capture: null if there is none.
 struct Capturing {
   cudaStream_t stream = nullptr;
   Capture* capture = nullptr;
@@ -58,12 +59,12 @@ struct Capturing {
 inline thread_local constinit Capturing capturing;
 }  // namespace detail
 
-// Whether what the calling thread puts in this stream is captured, and not run: nothing that waits for it, or looks whether it has
-// been done, comes to an end. Asked by what can do without.
+// Returns true if the calling thread's work in this stream is captured, and not run: a wait for it, or a look at its
+// completion, comes to no end. For callers that can do without.
 inline bool is_captured(cudaStream_t stream) noexcept {
   return detail::capturing.capture != nullptr && detail::capturing.stream == stream;
 }
-// Throws Error (misuse) where it is. Called by what is about to wait for the stream, or to note where it has come to.
+// Throws Error (misuse) if the stream is captured. Called before a wait for the stream, or a note of its place.
 PARALLAX_COLD inline void refuse_captured(cudaStream_t stream) {
   if (is_captured(stream))
     throw Error{
@@ -72,17 +73,17 @@ PARALLAX_COLD inline void refuse_captured(cudaStream_t stream) {
         "brings what is needed once"};
 }
 
-// Bytes at a multiple of which the runtime's blocks begin; what buffers ask resources for.
-inline constexpr std::size_t device_alignment = 256;  // of whatever the runtime allocates
+// Alignment of the runtime's blocks, in bytes; buffers ask resources for it.
+inline constexpr std::size_t device_alignment = 256;  // of all blocks of the runtime
 
-// The number of the calling thread's device; 0 where there is none.
+// Returns the number of the calling thread's device; 0 if there is none.
 inline int current_device() noexcept {
   int device = 0;
   if (cudaGetDevice(&device) != cudaSuccess) forget_last_error();
   return device;
 }
-// The number of the device on which a block was made, of its memory or of the host's; the current one where the runtime does
-// not know. Called as blocks are given back, which another device's thread may do.
+// Returns the number of the device on which a block was made, of its memory or of the host's; the current one if the runtime
+// does not know. Called as blocks are given back, perhaps by another device's thread.
 inline int device_of(void const* block) noexcept {
   cudaPointerAttributes known{};
   if (cudaPointerGetAttributes(&known, block) == cudaSuccess && known.device >= 0) return known.device;
@@ -90,10 +91,10 @@ inline int device_of(void const* block) noexcept {
   return current_device();
 }
 
-// While it lives, a device is the calling thread's current one; then the one before is again.
+// A guard: during its lifetime a device is the calling thread's current one; then the one before is again.
 class OnDevice {
  public:
-  // Makes `device` the current one. Where that fails, the calls that follow do.
+  // Makes `device` the current one. After a failure here, the calls that follow fail.
   explicit OnDevice(int device) noexcept : before_{current_device()}, device_{device} {
     if (device_ != before_) ignore(cudaSetDevice(device_));
   }
@@ -109,13 +110,13 @@ class OnDevice {
 
 }  // namespace device
 
-// Owns a stream of the current device that does not wait for the default one. Movable. Destroying it does not wait.
+// An owner of a stream of the current device that does not wait for the default one. Movable. Destroying it does not wait.
 class CudaStream {
  public:
   CudaStream() { device::check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags"); }
   // Takes over the stream of `other`, which has none from then on.
   CudaStream(CudaStream&& other) noexcept : stream_{std::exchange(other.stream_, nullptr)} {}
-  // Exchanges the streams; that of this object goes with `other`.
+  // Exchanges the streams; this object's goes with `other`.
   CudaStream& operator=(CudaStream&& other) noexcept {
     std::swap(stream_, other.stream_);
     return *this;
@@ -124,20 +125,21 @@ class CudaStream {
     if (stream_) device::ignore(cudaStreamDestroy(stream_));
   }
 
-  // The stream, valid as long as this object; null of one that was moved from, which is the default stream.
+  // Returns the stream, valid as long as this object; null after a move from it: the default stream.
   cudaStream_t get() const noexcept { return stream_; }
 
  private:
   cudaStream_t stream_ = nullptr;
 };
 
-// Owns an event of the current device that tells no time. Movable. May go while a stream has yet to reach it or waits for it.
+// An owner of an event of the current device that tells no time. Movable. May go while a stream has yet to reach it or waits
+// for it.
 class CudaEvent {
  public:
   CudaEvent() { device::check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags"); }
   // Takes over the event of `other`, which has none from then on.
   CudaEvent(CudaEvent&& other) noexcept : event_{std::exchange(other.event_, nullptr)} {}
-  // Exchanges the events; that of this object goes with `other`.
+  // Exchanges the events; this object's goes with `other`.
   CudaEvent& operator=(CudaEvent&& other) noexcept {
     std::swap(event_, other.event_);
     return *this;
@@ -146,14 +148,14 @@ class CudaEvent {
     if (event_) device::ignore(cudaEventDestroy(event_));
   }
 
-  // Marks the place that the stream's work has come to; later calls speak of this one alone. Throws Error (device; misuse where the
+  // Marks the present place in the stream's work; later calls speak of this one alone. Throws Error (device; misuse if the
   // stream is captured).
   void record(cudaStream_t stream) {
     device::refuse_captured(stream);
     device::check(cudaEventRecord(event_, stream), "cudaEventRecord");
   }
-  // Whether all has been done that the stream had to do before the last `record`, asked without waiting; true where there was
-  // none. Throws Error (device) where work before it has failed.
+  // Returns true if all work of the stream before the last `record` is done, without waiting; true if there was none. Throws
+  // Error (device) if work before it has failed.
   bool reached() const {
     cudaError_t const status = cudaEventQuery(event_);
     if (status != cudaErrorNotReady) device::check(status, "cudaEventQuery");
@@ -162,7 +164,7 @@ class CudaEvent {
   }
   // Blocks the thread until the event is reached, without a deadline; a failure shows in later calls.
   void synchronize() const noexcept { device::ignore(cudaEventSynchronize(event_)); }
-  // The event, for a stream of the caller's that is to wait for it; valid as long as this object.
+  // Returns the event, for a stream of the caller's to wait for; valid as long as this object.
   cudaEvent_t get() const noexcept { return event_; }
 
  private:
