@@ -1,6 +1,6 @@
-// Catch2, whichever is installed: version 3 or Debian 12's version 2. Tests include this and nothing of Catch2's own, as does
-// what reports by Catch2's assertions.
-// Assertions are for the thread that runs the test case: collect what other threads find, and check it after they ended.
+// Catch2, in the installed version: version 3 or Debian 12's version 2. Tests include this and nothing of Catch2's own, and so
+// do all reporters by Catch2's assertions. Assertions are for the thread that runs the test case: collect other threads'
+// findings, and check them after the threads ended.
 #pragma once
 
 #if __has_include(<catch2/catch_test_macros.hpp>)

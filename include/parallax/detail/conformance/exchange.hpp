@@ -1,5 +1,5 @@
-// What the suites of communicators are made of: random exchanges whose every byte is known, and the Failure that they throw.
-// Every suite of communicators includes it.
+// The parts of the suites of communicators: random exchanges of known bytes, and their Failure. Every suite of communicators
+// includes it.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace parallax_conformance::inline v0_2 {
 
-// What a suite throws where a communicator does not do what it must: one sentence, with the check, the seed and the rank.
+// Error of a suite about a communicator's fault: one sentence, with the check, the seed and the rank.
 struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -29,28 +29,28 @@ inline void require(bool holds, std::string const& sentence) {
   if (!holds) throw Failure{sentence};
 }
 
-// A well-mixed function of a number: the step of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). Seeds are made by it, so that
-// all ranks make the same.
+// Returns a well-mixed function of a number: the step of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). Seeds are made by it,
+// the same on all ranks.
 inline std::uint64_t mix(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
   return x ^ (x >> 31);
 }
-// The same of several numbers, in which their order matters.
+// Returns a mix of several numbers, by their order.
 template <class... More>
 std::uint64_t mix(std::uint64_t first, std::uint64_t second, More... more) {
   return mix(mix(first) ^ second, static_cast<std::uint64_t>(more)...);
 }
 
-// Random numbers that are a function of the seed: ranks with the same seed draw the same.
+// Random numbers, a function of the seed: ranks with the same seed draw the same.
 class Dice {
  public:
   // Draws from this seed on.
   explicit Dice(std::uint64_t seed) : state_{seed} {}
-  // The next number, in [0, limit); `limit` is positive. Not quite even, which does not matter here.
+  // Returns the next number, in [0, limit); `limit` is positive. Not quite even, which does not matter here.
   std::size_t below(std::size_t limit) { return static_cast<std::size_t>((state_ = mix(state_)) % limit); }
-  // The numbers 0 … count - 1 in a random order.
+  // Returns the numbers 0 … count - 1 in a random order.
   std::vector<int> shuffled(int count) {
     std::vector<int> order(static_cast<std::size_t>(count));
     std::iota(order.begin(), order.end(), 0);
@@ -64,14 +64,14 @@ class Dice {
 };
 
 // One rank's part of one operation. Sizes and contents of all blocks are functions of (seed, source, target), so every rank
-// knows what it must receive. Blocks lie in random order with gaps between them; the gaps must not change. Owns all memory,
-// which the transfer refers to.
+// knows its arrivals. Blocks lie in random order with gaps between them; the gaps must not change. Owns all memory; the
+// transfer refers to it.
 class CheckedTransfer {
  public:
   // The part of `rank` of `size` ranks. `bytes(source, target)` is the size of a block, the same on both.
   template <class Bytes>
   CheckedTransfer(std::uint64_t seed, int rank, int size, Bytes const& bytes) : seed_{seed}, rank_{rank} {
-    // Where blocks lie is this rank's own; sizes and contents are common.
+    // The places of blocks are this rank's own; sizes and contents are common.
     Dice dice{mix(seed, static_cast<std::uint64_t>(rank))};
     auto const lay_out = [&](std::vector<parallax::ByteRange>& blocks, std::vector<std::byte>& memory,
                              auto const& bytes_of) {
@@ -98,12 +98,12 @@ class CheckedTransfer {
   CheckedTransfer(CheckedTransfer const&) = delete;
   CheckedTransfer& operator=(CheckedTransfer const&) = delete;
 
-  // The transfer to be posted, once. Refers to the memory of this object, which must outlive the request.
+  // Returns the transfer to be posted, once. Refers to the memory of this object, which must outlive the request.
   parallax::Transfer transfer() const { return {send_.data(), to_, const_cast<std::byte*>(receive_.data()), from_}; }
 
   // Called once the request is complete. Throws a Failure unless every block arrived and nothing else changed.
   void check() const {
-    // The first byte that is wrong is enough to tell.
+    // The first wrong byte is enough.
     if (receive_ != expected_) {
       auto const at = static_cast<std::size_t>(
           std::mismatch(receive_.begin(), receive_.end(), expected_.begin()).first - receive_.begin());
@@ -115,7 +115,7 @@ class CheckedTransfer {
   }
 
  private:
-  // What lies between blocks, and must stay.
+  // Content between blocks, never to change.
   static constexpr std::byte gap{0xA5};
 
   // Words, not bytes, for these tests run under sanitizers.
@@ -124,7 +124,7 @@ class CheckedTransfer {
     for (std::size_t i = 0; i < bytes; i += sizeof word, word += 0x9e3779b97f4a7c15u)
       std::memcpy(block + i, &word, std::min(sizeof word, bytes - i));
   }
-  // In words, which block a byte of the received memory is in.
+  // Returns, in words, the block around a byte of the received memory.
   std::string place(std::size_t at) const {
     for (std::size_t source = 0; source < from_.size(); ++source)
       if (at >= from_[source].offset && at < from_[source].offset + from_[source].bytes)
@@ -135,19 +135,19 @@ class CheckedTransfer {
 
   std::uint64_t seed_;
   int rank_;
-  // Where blocks lie, to each rank and from each.
+  // Places of blocks, to each rank and from each.
   std::vector<parallax::ByteRange> to_, from_;
-  // What is sent, what arrives, what must arrive, and what was to be sent: the last two to compare with.
+  // Sent bytes, arrivals, expected arrivals, and bytes to be sent: the last two to compare with.
   std::vector<std::byte> send_, receive_, expected_, sent_;
 };
 
-// Waits for a request, aborting the communicator should that fail, and checks that a request that is complete stays so.
+// Waits for a request, aborting the communicator after a failure, and checks that a complete request stays so.
 template <class C, class R>
 void complete(C& comm, R& request) {
   try {
     parallax::wait(comm, request, "a conformance check");
   } catch (parallax::Error const& error) {
-    // Peers wait for this rank, which will not come any more.
+    // Peers wait for this rank in vain.
     comm.abort(error);
     throw;
   }
@@ -155,7 +155,7 @@ void complete(C& comm, R& request) {
   require(request.waiting_for() == -1, "a complete request waits for rank " + std::to_string(request.waiting_for()));
 }
 
-// Collective: tells every rank where `words` lie, and returns where those of each rank do.
+// Collective: tells every rank the place of `words`, and returns the places of all ranks' words.
 template <class C>
 std::vector<std::uint64_t const*> told_places(C& comm, std::vector<std::uint64_t> const& words) {
   auto const ranks = static_cast<std::size_t>(comm.size());
@@ -169,7 +169,7 @@ std::vector<std::uint64_t const*> told_places(C& comm, std::vector<std::uint64_t
   complete(comm, request);
   return all;
 }
-// Collective: returns once all ranks have read what they were told the place of.
+// Collective: returns once all ranks have read at the places told.
 template <class C>
 void await_turns(C& comm) {
   comm.take_turn();
@@ -177,7 +177,7 @@ void await_turns(C& comm) {
     require(patience.pause(), "rank " + std::to_string(comm.unread()) + " does not end its turn");
 }
 
-// One whole operation on a channel: posts it, waits for it, and checks it. Collective.
+// Collective. Runs one whole operation on a channel: posts it, waits for it, and checks it.
 template <class C>
 void exchange(C& comm, int channel, CheckedTransfer const& part) {
   auto request = comm.ialltoallv(channel, part.transfer());
@@ -185,9 +185,8 @@ void exchange(C& comm, int channel, CheckedTransfer const& part) {
   part.check();
 }
 
-// Runs exchanges of which the first has a size on which two ranks disagree, and one of the two is 0. An Error of that, or of
-// waiting for what never comes, is right; bytes that are not those of the exchange, or another Error, are not, and the Failure
-// says what a communicator has to do.
+// Runs exchanges. In the first, two ranks disagree on a size, and one of the two sizes is 0. An Error about it, or about a wait
+// in vain, is right; other bytes than the exchange's, or another Error, are not, and the Failure says a communicator's duty.
 template <class Body>
 void require_numbered_blocks(Body const& body) {
   try {
@@ -201,7 +200,7 @@ void require_numbered_blocks(Body const& body) {
   }
 }
 
-// A size between nothing and some kilobytes; powers of ten often, for they are where chunks of such a size end.
+// Returns a size between nothing and some kilobytes; powers of ten often, for chunks of such a size end there.
 inline std::size_t ragged(std::uint64_t seed, int source, int target) {
   Dice dice{mix(seed, 77u, source, target)};
   switch (dice.below(8)) {
@@ -216,7 +215,7 @@ inline std::size_t ragged(std::uint64_t seed, int source, int target) {
   }
 }
 
-// One whole operation of ragged sizes on a channel. Collective: all ranks give the same seed.
+// Collective: all ranks give the same seed. Runs one whole operation of ragged sizes on a channel.
 template <class C>
 void exchange_ragged(C& comm, int channel, std::uint64_t seed) {
   CheckedTransfer const part{seed, comm.rank(), comm.size(),
@@ -224,7 +223,8 @@ void exchange_ragged(C& comm, int channel, std::uint64_t seed) {
   exchange(comm, channel, part);
 }
 
-// Runs body(comm) on every rank of a fresh communicator by the model; of a type that is none one assertion says what it lacks.
+// Runs body(comm) on every rank of a fresh communicator by the model; about any other type one assertion names the missing
+// ability.
 template <class Model, class Body>
 void on_every_rank(Model const& model, std::chrono::nanoseconds deadline, Body const& body) {
   model.run(deadline, [&](auto& comm) {
@@ -234,8 +234,8 @@ void on_every_rank(Model const& model, std::chrono::nanoseconds deadline, Body c
   });
 }
 
-// One check on all ranks of a fresh communicator: body(comm, seed) on each. Throws a Failure with the name of the check and the
-// seed.
+// Runs one check on all ranks of a fresh communicator: body(comm, seed) on each. Throws a Failure with the name of the check
+// and the seed.
 template <class Model, class Body>
 void check(Model const& model, std::uint64_t seed, std::chrono::nanoseconds deadline, std::string const& name,
            Body const& body) {

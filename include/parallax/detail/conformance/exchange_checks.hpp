@@ -1,5 +1,5 @@
-// What `check_communicator` runs on every rank: exchanges, channels, requests and the optional abilities. Each check is an
-// object that is called with the communicator and a seed, and throws a Failure.
+// The checks of `check_communicator` for every rank: exchanges, channels, requests and the optional abilities. Each check is an
+// object, called with the communicator and a seed, and throws a Failure.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace parallax_conformance::inline v0_2 {
 
-// Checks that ranks are numbered 0 … size - 1, each once, and that the deadline is positive.
+// Check of the ranks: numbered 0 … size - 1, each once; and of a positive deadline.
 struct EveryRankIsThereOnce {
   // On each rank: sends its number to all, and looks at theirs. The seed does not matter.
   template <class C>
@@ -27,7 +27,7 @@ struct EveryRankIsThereOnce {
     require(std::chrono::nanoseconds{comm.deadline()}.count() > 0, "the deadline is not positive");
     int const mine = comm.rank();
     std::vector<int> all(ranks, -1);
-    // The same few bytes to every rank; what arrives lies in the order of ranks.
+    // A few bytes, the same for every rank; arrivals lie in the order of ranks.
     std::vector<parallax::ByteRange> const to(ranks, {0, sizeof mine});
     std::vector<parallax::ByteRange> from(ranks);
     for (std::size_t r = 0; r < ranks; ++r) from[r] = {r * sizeof mine, sizeof mine};
@@ -39,7 +39,7 @@ struct EveryRankIsThereOnce {
   }
 };
 
-// Checks that blocks of all sizes, with gaps between them, arrive where they belong.
+// Check of blocks of all sizes, with gaps between them: they arrive in their places.
 struct RaggedBlocks {
   // On each rank: 60 exchanges of ragged sizes, one after another.
   template <class C>
@@ -48,14 +48,14 @@ struct RaggedBlocks {
   }
 };
 
-// Checks that an operation completes in which nobody sends anything.
+// Check of an operation without any sender: it completes.
 struct NothingAtAll {
   // On each rank: five of them, one with blocks between, and one without memory.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     for (std::uint64_t i = 0; i < 5; ++i)
       exchange(comm, 0, CheckedTransfer{mix(seed, i), comm.rank(), comm.size(), [](int, int) { return std::size_t{0}; }});
-    // One with blocks must not be taken for one of those without.
+    // One with blocks must not be taken for one without.
     exchange_ragged(comm, 0, seed);
     std::vector<parallax::ByteRange> const none(static_cast<std::size_t>(comm.size()));
     auto request = comm.ialltoallv(0, {nullptr, none, nullptr, none});
@@ -63,7 +63,7 @@ struct NothingAtAll {
   }
 };
 
-// Checks that operations complete in which most ranks have nothing to do.
+// Check of operations with little to do for most ranks: they complete.
 struct OnePairOrOnlyOneself {
   // On each rank: every rank sends to itself alone; then each rank in turn to the next one alone.
   template <class C>
@@ -78,7 +78,7 @@ struct OnePairOrOnlyOneself {
   }
 };
 
-// Checks an allgatherv: every rank sends one block to all, and all read the same memory.
+// Check of an allgatherv: every rank sends one block to all, and all read the same memory.
 struct OneBlockForAll {
   // On each rank: ten of them, of ragged sizes.
   template <class C>
@@ -105,10 +105,10 @@ struct OneBlockForAll {
   }
 };
 
-// Checks the order on one channel. Sizes are equal, so that only the contents tell one operation from the next; ranks are late
-// in turn.
+// Check of the order on one channel. Sizes are equal, so only the contents tell one operation from the next; ranks are late in
+// turn.
 struct ManyInARow {
-  // On each rank: 300 operations, before some of which it sleeps.
+  // On each rank: 300 operations, with a sleep before some of them.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     Dice dice{mix(seed, static_cast<std::uint64_t>(comm.rank()))};
@@ -119,7 +119,7 @@ struct ManyInARow {
   }
 };
 
-// Checks the order across channels: every rank posts on all of them in an order of its own, tests them in another, and
+// Check of the order across channels: every rank posts on all of them in an order of its own, tests them in another, and
 // completes them as they come.
 struct ChannelsAreIndependent {
   // On each rank: ten rounds of an operation on each channel.
@@ -156,8 +156,8 @@ struct ChannelsAreIndependent {
   }
 };
 
-// Checks that `waiting_for` names who is late, and that nothing is complete before all have begun. The late rank posts only
-// when all others have named it.
+// Check of `waiting_for`: it names the late rank, and nothing is complete before all have begun. The late rank posts only when
+// all others have named it.
 struct ALateRankIsNamed {
   // On each rank: each rank is late once.
   template <class C>
@@ -186,7 +186,7 @@ struct ALateRankIsNamed {
   }
 };
 
-// Checks blocks of megabytes, all ranks together, which no small buffer holds.
+// Check of blocks of megabytes, all ranks together: no small buffer holds them.
 struct BigBlocks {
   // On each rank: one exchange of them.
   template <class C>
@@ -199,9 +199,9 @@ struct BigBlocks {
   }
 };
 
-// Checks that requests can be moved while under way, and assigned to once they are complete.
+// Check of requests, moved while under way, and assigned to once they are complete.
 struct RequestsMove {
-  // On each rank: two exchanges whose requests move.
+  // On each rank: two exchanges with moving requests.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     auto const bytes = [](int, int) { return std::size_t{40}; };
@@ -218,7 +218,7 @@ struct RequestsMove {
   }
 };
 
-// Checks that a busy channel is refused: while rank 0 waits for its peers, it posts again on the same channel.
+// Check of a busy channel's refusal: while rank 0 waits for its peers, it posts again on the same channel.
 struct ABusyChannelIsMisuse {
   // On each rank: rank 0 is refused before the others begin; then the operation completes, and another one on the channel.
   template <class C>
@@ -226,7 +226,7 @@ struct ABusyChannelIsMisuse {
     if (comm.size() == 1) return;
     auto const all = [](int, int) { return std::size_t{24}; };
     CheckedTransfer const part{seed, comm.rank(), comm.size(), all}, next{mix(seed), comm.rank(), comm.size(), all};
-    // By `go` the others learn that rank 0 was refused: before that they do not post.
+    // By `go` the others learn of rank 0's refusal: before it they do not post.
     CheckedTransfer const go{seed, comm.rank(), comm.size(), [](int s, int) { return s == 0 ? std::size_t{1} : 0; }};
     if (comm.rank() != 0) exchange(comm, 1, go);
     auto request = comm.ialltoallv(0, part.transfer());
@@ -246,9 +246,9 @@ struct ABusyChannelIsMisuse {
   }
 };
 
-// Checks the all-reduce of a vendor's library, of a communicator that has one and uses it.
+// Check of the all-reduce of a vendor's library, for a communicator that uses one.
 struct TheVendorsSum {
-  // On each rank: sums of both scalars, or nothing where there is no such all-reduce.
+  // On each rank: sums of both scalars, or nothing without such an all-reduce.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     if constexpr (parallax::VendorAllreduce<C>) {
@@ -259,8 +259,7 @@ struct TheVendorsSum {
   }
 
  private:
-  // Sums of small integers, which are exact in any order, of several lengths; two channels in flight, which ranks post in
-  // different orders.
+  // Sums small integers, exactly in any order, of several lengths; two channels in flight, posted by ranks in different orders.
   template <class T, class C>
   static void sum(C& comm, std::uint64_t seed) {
     auto const value = [&](int rank, std::size_t i) {
@@ -286,10 +285,10 @@ struct TheVendorsSum {
   }
 };
 
-// Checks loans of memory: every rank adds its number to what each peer lends, in turns, and finds what all have done when they
-// are done.
+// Check of loans of memory: every rank adds its number to each peer's loan, in turns, and finds all ranks' sums when they are
+// done.
 struct LentMemoryIsReached {
-  // On each rank: ten times, or nothing where some rank cannot lend to this one.
+  // On each rank: ten times, or nothing if some rank cannot lend to this one.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     if constexpr (parallax::LendsMemory<C>) {
@@ -300,20 +299,20 @@ struct LentMemoryIsReached {
   }
 
  private:
-  // What a rank tells the others of its loan: where it is, and its number.
+  // A rank's word to the others about its loan: its place, and its number.
   struct LoanNotice {
     parallax::Place place;
     std::uint64_t number;
   };
 
-  // One loan of each rank, of a random length and place, to all others one after the other.
+  // Runs one loan of each rank, of a random length and place, to all others one after the other.
   template <class C>
   static void in_turns(C& comm, std::uint64_t seed) {
     auto const ranks = static_cast<std::size_t>(comm.size()), self = static_cast<std::size_t>(comm.rank());
     std::size_t const words = 1 + Dice{mix(seed)}.below(3000), first = Dice{mix(seed, 1u)}.below(9);
     std::vector<std::uint64_t> own(first + words);
     std::uint64_t* memory = own.data() + first;
-    // Memory that no peer can reach is replaced by some that the communicator gives.
+    // Memory out of all peers' reach is replaced by the communicator's.
     if (comm.size() > 1 && !comm.place_of(memory).id)
       memory = reinterpret_cast<std::uint64_t*>(comm.window(0, (first + words) * sizeof(std::uint64_t))) + first;
     std::fill_n(memory, words, seed);
@@ -347,10 +346,10 @@ struct LentMemoryIsReached {
   }
 };
 
-// Checks reading in place: every rank tells all others where its words lie, reads theirs, and changes its own as soon as all have
-// read. One of them has read before, what only it was told.
+// Check of reading in place: every rank tells all others the place of its words, reads theirs, and changes its own as soon as
+// all have read. One of them has read before, at a place told to it alone.
 struct WordsAreReadInTurns {
-  // On each rank: a hundred turns, or nothing where ranks do not read in place.
+  // On each rank: a hundred turns, or nothing if ranks do not read in place.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     if constexpr (parallax::ReadsInPlace<C>) {

@@ -1,5 +1,5 @@
-// What `check_failures` runs on every rank: ranks that disagree, abort, stay away or leave in the middle of an exchange. Each
-// check is an object that is called with the communicator and a seed, and throws a Failure.
+// The checks of `check_failures` for every rank: ranks that disagree, abort, stay away or leave in the middle of an exchange.
+// Each check is an object, called with the communicator and a seed, and throws a Failure.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace parallax_conformance::inline v0_2 {
 
-// Runs `body` and returns the Error that it throws. Throws a Failure that names the rank if there is none.
+// Runs `body` and returns its Error. Throws a Failure with the rank if there is none.
 template <class Body>
 parallax::Error error_of(int rank, Body const& body) {
   try {
@@ -28,7 +28,7 @@ parallax::Error error_of(int rank, Body const& body) {
   throw Failure{"rank " + std::to_string(rank) + " got no error"};
 }
 
-// Throws a Failure unless the rank has seen the Error that it must: the same in all but the report.
+// Throws a Failure unless the rank has seen the expected Error: equal in all but the report.
 inline void require_same(int rank, parallax::Error const& seen, parallax::Error const& expected) {
   require(seen.code() == expected.code() && seen.rank() == expected.rank() &&
               seen.operation() == expected.operation() && seen.variable() == expected.variable() &&
@@ -36,13 +36,13 @@ inline void require_same(int rank, parallax::Error const& seen, parallax::Error 
           "rank " + std::to_string(rank) + " got «" + seen.what() + "» instead of «" + expected.what() + "»");
 }
 
-// Checks that ranks which disagree on a size are told: rank 0 sends `sent` bytes where the last rank expects `expected`. The
-// last rank is told so, and tells the others.
+// Check of ranks that disagree on a size: rank 0 sends `sent` bytes, and the last rank expects `expected`. The last rank is
+// told so, and tells the others.
 struct DifferentSizesAreAMismatch {
-  std::size_t sent,  // bytes that rank 0 sends
-      expected;      // bytes that the last rank expects
+  std::size_t sent,  // bytes from rank 0
+      expected;      // bytes expected by the last rank
 
-  // On each rank but a single one: demands a mismatch that blames rank 0 and names the size.
+  // On each rank but a single one: demands a mismatch with the blame on rank 0 and the size.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     if (comm.size() == 1) return;
@@ -50,7 +50,7 @@ struct DifferentSizesAreAMismatch {
     CheckedTransfer const part{seed, comm.rank(), comm.size(), [&](int s, int t) {
                                  return s != source || t != target ? std::size_t{10} : comm.rank() == source ? sent : expected;
                                }};
-    // Who is not concerned waits on another channel until it is told.
+    // Other ranks wait on another channel until told.
     CheckedTransfer const never{seed, comm.rank(), comm.size(), [](int, int) { return std::size_t{1}; }};
     auto const error = error_of(comm.rank(), [&] {
       exchange(comm, 0, part);
@@ -64,13 +64,12 @@ struct DifferentSizesAreAMismatch {
   }
 };
 
-// Checks a disagreement in which one of the two sizes is 0: an error is best; what must not happen is that a block is taken for
-// another operation's.
+// Check of a disagreement about sizes, one of them 0: an error is best; a block must never be taken for another operation's.
 struct ABlockOfNothingIsNotConfused {
-  std::size_t sent,  // bytes that rank 0 sends
-      expected;      // bytes that the last rank expects
+  std::size_t sent,  // bytes from rank 0
+      expected;      // bytes expected by the last rank
 
-  // On each rank: that operation, and another one on the same channel.
+  // On each rank: the operation in question, and another one on the same channel.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     int const source = 0, target = comm.size() - 1;
@@ -85,9 +84,9 @@ struct ABlockOfNothingIsNotConfused {
   }
 };
 
-// Checks aborts: one rank aborts while the others wait for it, and all get the reason, now and in every later operation.
+// Check of aborts: one rank aborts while the others wait for it, and all get the reason, now and in every later operation.
 struct AnAbortWakesAll {
-  // The rank that aborts.
+  // The aborting rank.
   int aborter;
 
   // On each rank: demands the same Error three times, the last time after an abort for another reason.
@@ -103,7 +102,7 @@ struct AnAbortWakesAll {
     } else {
       require_same(comm.rank(), error_of(comm.rank(), [&] { exchange(comm, 0, part); }), reason);
     }
-    // An operation that begins after the abort gets the reason, too.
+    // An operation begun after the abort gets the reason, too.
     require_same(comm.rank(), error_of(comm.rank(), [&] { exchange(comm, 1, other); }), reason);
     // A later reason does not replace the first one.
     comm.abort(parallax::Error{parallax::Errc::misuse, comm.rank(), "", "", "a later reason"});
@@ -111,10 +110,10 @@ struct AnAbortWakesAll {
   }
 };
 
-// Checks absence: a rank stays away longer than the deadline. The others get a timeout that names it, and so does it when it
-// comes.
+// Check of absence: a rank stays away longer than the deadline. The others get a timeout with its number, and so does it when
+// it comes.
 struct ARankThatStaysAwayIsNamed {
-  // The rank that stays away.
+  // The absent rank.
   int missing;
 
   // On each rank: demands such a timeout, and not much later than the deadline.
@@ -131,11 +130,11 @@ struct ARankThatStaysAwayIsNamed {
   }
 };
 
-// Checks memory that goes too early. Ranks leave, and free their memory, at any moment of an exchange: no peer may touch it any
-// more (sanitizers watch).
+// Check of memory that goes too early. Ranks leave, and free their memory, at any moment of an exchange: no peer may touch it
+// any more (sanitizers watch).
 struct AbandonedMemoryIsLeftAlone {
-  // On each rank: a few exchanges, in one of which the culprit, chosen by the seed, may abort; all then get an Error that names
-  // it.
+  // On each rank: a few exchanges. In one of them the culprit, chosen by the seed, may abort; all then get an Error with its
+  // number.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     Dice dice{mix(seed, static_cast<std::uint64_t>(comm.rank()))};
@@ -143,10 +142,10 @@ struct AbandonedMemoryIsLeftAlone {
     int const culprit = static_cast<int>(mix(seed) % static_cast<std::uint64_t>(comm.size()));
     try {
       for (std::uint64_t i = 0; i < 4; ++i) {
-        // Each operation has memory of its own, which goes with an error.
+        // Each operation has memory of its own, gone after an error.
         auto const part = std::make_unique<CheckedTransfer>(mix(seed, i), comm.rank(), comm.size(), bytes);
         auto request = comm.ialltoallv(0, part->transfer());
-        // So that the culprit leaves at different moments of an operation.
+        // So the culprit leaves at different moments of an operation.
         for (std::size_t polls = dice.below(30); polls > 0; --polls) request.test();
         if (comm.rank() == culprit && dice.below(3) == 0)
           comm.abort({parallax::Errc::user_exception, culprit, "", "", "leaves"});
@@ -160,9 +159,9 @@ struct AbandonedMemoryIsLeftAlone {
   }
 };
 
-// Checks ranks that leave, and free what they have told others the place of, while these read it (sanitizers watch).
+// Check of ranks that leave, and free words whose place they have told others, while these read them (sanitizers watch).
 struct AbandonedWordsAreLeftAlone {
-  // On each rank: a few turns, in one of which the culprit may abort; nothing where ranks do not read in place.
+  // On each rank: a few turns, and in one of them perhaps an abort of the culprit; nothing if ranks do not read in place.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     if constexpr (parallax::ReadsInPlace<C>) {
@@ -192,10 +191,10 @@ struct AbandonedWordsAreLeftAlone {
   }
 };
 
-// Checks loans that end too early. Ranks leave, and free what they have lent, while others sum in it (sanitizers watch). Sums
-// that are complete are right.
+// Check of loans that end too early. Ranks leave, and free their lent memory, while others sum in it (sanitizers watch).
+// Complete sums are right.
 struct AbandonedLoansAreLeftAlone {
-  // On each rank: a few sums in lent memory, in one of which the culprit may abort; nothing where ranks do not lend.
+  // On each rank: a few sums in lent memory, and in one of them perhaps an abort of the culprit; nothing if ranks do not lend.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     if constexpr (parallax::LendsMemory<C>) {
@@ -204,7 +203,7 @@ struct AbandonedLoansAreLeftAlone {
       int const culprit = static_cast<int>(mix(seed) % static_cast<std::uint64_t>(comm.size()));
       parallax::Traffic traffic;
       parallax::Topology<C> topology{comm};
-      if (!topology.hops()[0].lends) return;  // what is behind a type-erased edge may not be able to
+      if (!topology.hops()[0].lends) return;  // a communicator behind a type-erased edge may be unable to
       std::vector<std::size_t> offsets;
       for (int owner = 0; owner <= comm.size(); ++owner) offsets.push_back(parallax::part_begin(words, owner, comm.size()));
       try {

@@ -1,5 +1,5 @@
-// Letters as the suite of mailboxes writes and reads them: what each says, how many there are, and how long a rank waits for
-// one. Included by mailbox.hpp, which checks with what is here. Models are as in communicator.hpp.
+// Letters of the suite of mailboxes: their content and number, and the patience of a rank for one. Included by mailbox.hpp for
+// its checks. Models are as in communicator.hpp.
 #pragma once
 
 #include <array>
@@ -16,13 +16,13 @@
 
 namespace parallax_conformance::inline v0_2 {
 
-// What a mailbox carries.
+// The load of a mailbox.
 using parallax::Letter;
 // Requests or answers.
 using parallax::LetterLane;
 
-// What letter number `number` from one rank to another on a lane says: a function of all of these, of any size. Its first bytes
-// are its number, if it has as many.
+// Returns the content of letter number `number` from one rank to another on a lane: a function of all of these, of any size.
+// Its first bytes are its number, if it has as many.
 inline std::vector<std::byte> words_of(std::uint64_t seed, LetterLane lane, int from, int to, std::uint64_t number,
                                        std::size_t bytes) {
   std::vector<std::byte> text(bytes);
@@ -33,28 +33,28 @@ inline std::vector<std::byte> words_of(std::uint64_t seed, LetterLane lane, int 
   return text;
 }
 
-// The reference: of one rank, how many letters it has posted to and taken from each, and what each must say. All posts and
-// takes of a check go through it. Refers to the communicator, which must outlive it.
+// The reference: of one rank, the numbers of letters posted to and taken from each, and their content. All posts and takes of a
+// check go through it. Refers to the communicator, which must outlive it.
 template <class C>
 class Correspondence {
  public:
-  // For the rank of this communicator, which has posted nothing yet. All ranks give the same seed.
+  // Begins for the rank of this communicator, without letters posted yet. All ranks give the same seed.
   Correspondence(C& comm, std::uint64_t seed) : comm_{&comm}, seed_{seed} {
     for (auto* counts : {&posted_, &taken_})
       for (auto& lane : *counts) lane.resize(static_cast<std::size_t>(comm.size()));
   }
 
-  // How many letters this rank has posted to that one, refused ones left out: the number of the next.
+  // Returns the number of letters posted by this rank to rank `to`, refused ones left out: the number of the next.
   std::uint64_t posted(LetterLane lane, int to) const { return posted_[lane_index(lane)][static_cast<std::size_t>(to)]; }
-  // How many letters this rank has taken from that one.
+  // Returns the number of letters taken by this rank from rank `from`.
   std::uint64_t taken(LetterLane lane, int from) const { return taken_[lane_index(lane)][static_cast<std::size_t>(from)]; }
 
-  // The bytes of a letter, a function of its number as well.
+  // Returns the bytes of a letter, a function of its number as well.
   std::size_t size_of(LetterLane lane, int from, int to, std::uint64_t number) const {
     return ragged(mix(seed_, number, static_cast<std::uint64_t>(lane)), from, to);
   }
-  // Posts the next letter; false where it was refused. In several parts, some empty, in memory that is overwritten afterwards:
-  // letters are copied.
+  // Posts the next letter; false if refused. In several parts, some empty, in memory overwritten afterwards: letters are
+  // copied.
   bool post(LetterLane lane, int to) {
     std::uint64_t const number = posted(lane, to);
     auto text = words_of(seed_, lane, comm_->rank(), to, number, size_of(lane, comm_->rank(), to, number));
@@ -72,10 +72,10 @@ class Correspondence {
     else require(lane == LetterLane::requests, "an answer was refused");
     return gone;
   }
-  // Takes a letter of a rank, or of any for -1; returns whose it was, or nothing where none was there. Throws a Failure unless
-  // it is the next one of its writer, and whole.
+  // Takes a letter of a rank, or of any for -1; returns its writer, or nothing if none was there. Throws a Failure unless it is
+  // the next one of its writer, and whole.
   std::optional<int> take(LetterLane lane, int from) {
-    // A writer that no rank is: it stays where no letter is taken.
+    // A writer unlike any rank: it stays if no letter is taken.
     letter_.from = -2;
     if (!comm_->take(lane, from, letter_)) {
       require(letter_.from == -2, "where no letter was taken, the letter has changed");
@@ -97,7 +97,7 @@ class Correspondence {
     return writer;
   }
 
-  // What messages call a letter of the lane.
+  // Returns the name of a letter of the lane, for messages.
   static std::string name(LetterLane lane) { return lane == LetterLane::requests ? "request" : "answer"; }
 
  private:
@@ -109,7 +109,7 @@ class Correspondence {
   Letter letter_;
 };
 
-// Calls `done` until it is true. Throws a Failure that says what was waited for once `limit` has passed.
+// Calls `done` until it is true. Throws a Failure about `what` once `limit` has passed.
 template <class Done>
 void until(std::string const& what, Done const& done, std::chrono::nanoseconds limit = std::chrono::seconds{30}) {
   auto const begin = std::chrono::steady_clock::now();
@@ -118,7 +118,7 @@ void until(std::string const& what, Done const& done, std::chrono::nanoseconds l
     std::this_thread::yield();
   }
 }
-// A barrier: one exchange of a byte from each rank to each. Collective.
+// Collective. Waits for all ranks: one exchange of a byte from each rank to each.
 template <class C>
 void meet(C& comm, std::uint64_t seed) {
   exchange(comm, 0, CheckedTransfer{seed, comm.rank(), comm.size(), [](int, int) { return std::size_t{1}; }});
