@@ -31,10 +31,10 @@ struct Clocks {
 //                                             false: each is an update of its own, as it comes
 //   bool may_read(std::int64_t clock, Clocks const& clocks) const    true if this owner may now answer a worker after so many
 //                                             pushes; asked again after each push until it says yes
-// Optional: `void check() const`, which throws Error (invalid_argument) for numbers that make no sense. Optional, by clock:
-// `std::int64_t quorum(std::int64_t workers) const`, the number of pushes of a clock that make its update, of so many workers:
-// 1 to `workers`. The first owner takes the first ones it hears, all others the same ones, and later ones were pushed in vain.
-// Else all pushes make it.
+// Optional: `void check() const`, which throws Error (invalid_argument) for numbers that make no sense.
+// Optional, by clock: `std::int64_t quorum(std::int64_t workers) const`, the number of pushes of a clock that make its update,
+// of so many workers: 1 to `workers`. The first owner takes the first ones it hears, all others the same ones, and later ones
+// were pushed in vain. Else all pushes make it.
 template <class S>
 concept Consistency = std::is_trivially_copyable_v<S> && requires(S const& rule, std::int64_t clock, Clocks const& clocks) {
   { S::name } -> std::convertible_to<std::string_view>;

@@ -1,5 +1,5 @@
-// What a step has to know of gradients before it goes on: the sum of their squares, and where one is that is no number. A
-// flight seeks both in every step that clips or asks for finite gradients.
+// Facts about gradients for a step to know before it goes on: the sum of their squares, and the place of one that is no number.
+// A flight seeks both in every step that clips or asks for finite gradients.
 #pragma once
 
 #include <cstddef>
@@ -15,53 +15,53 @@
 
 namespace parallax::inline v0_2 {
 
-// What is sought of some rows: the sum of their squares, by which gradients are clipped, or the first element that is
-// infinite or not a number.
+// Fact sought of some rows: the sum of their squares, for clipping gradients, or the first element that is infinite or not a
+// number.
 enum class Sought : unsigned char { squares, non_finite };
 
-// Owns what is found, and refers to the rows, which stay as they are until all of it has `arrived`. First everything is sought,
-// then the search is started, once; what `seek` returned is what the answer is asked by. Specialised for each memory space:
-// where the memory is not the host's, all answers come in one copy, so that a step waits for them once at most.
+// Facts found, with references to the rows, which stay as they are until all of it has `arrived`; owns the facts. First
+// everything is sought, then the search is started, once; the result of `seek` asks for the answer. Specialised for each memory
+// space: if the memory is not the host's, all answers come in one copy, so a step waits for them once at most.
 template <MemorySpace Space>
 class Findings;
 
-// In the host's memory it is found when it is asked for: a search is remembered, and made by the question.
+// In the host's memory it is found when asked for: a search is remembered, and made by the question.
 template <>
 class Findings<HostSpace> {
  public:
-  // Forgets what was sought. A flight calls it before it is used for another step.
+  // Forgets all searches. A flight calls it before another step.
   void clear() { sought_.clear(); }
-  // Local. Remembers rows of T, and returns the number by which the answer is asked for. What is sought is not kept, for the
-  // question says it again.
+  // Local. Remembers rows of T, and returns the number of the answer. The kind of search is not kept, for the question says it
+  // again.
   template <class T>
   std::uint32_t seek(Sought, RowsView<T const> rows) {
     sought_.push_back({rows.data, rows.rows, rows.width, rows.stride});
     return static_cast<std::uint32_t>(sought_.size() - 1);
   }
-  // Nothing has to be begun.
+  // Does nothing: nothing has to be begun.
   void start(RowOps<HostSpace> const&) {}
-  // Always true: the rows are here.
+  // Returns true, always: the rows are here.
   bool arrived() const { return true; }
 
-  // Of all rows together, in double: those of each, in the order of RowOps, and theirs added in order. `number` is what
-  // `seek` returned; T is the scalar of what was given to it.
+  // Returns the sum of all rows together, in double: each row's, in the order of RowOps, and theirs added in order. `number`:
+  // the result of `seek`; T is the scalar of its rows.
   template <class T>
   double sum_of_squares(std::size_t number) const {
     return RowOps<HostSpace>::sum_of_row_squares(sought_[number].template of<T>());
   }
-  // The first element of these rows, in their order, that is infinite or not a number; none where all are finite.
+  // Returns the first element of these rows, in their order, that is infinite or not a number; none if all are finite.
   template <class T>
   std::optional<NonFiniteElement> first_non_finite(std::size_t number) const {
     return parallax::first_non_finite(sought_[number].template of<T>());
   }
 
  private:
-  // Rows that were given to `seek`, of any scalar.
+  // Rows given to `seek`, of any scalar.
   struct Rows {  // of any scalar
     void const* data;
     std::int64_t rows, width, stride;
 
-    // The rows again as what they are. The scalar is the caller's word: it is not kept.
+    // Returns the rows again in their type. The scalar is the caller's word: it is not kept.
     template <class T>
     RowsView<T const> of() const {
       return {static_cast<T const*>(data), rows, width, stride};

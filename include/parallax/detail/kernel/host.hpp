@@ -23,8 +23,8 @@ PARALLAX_STRICT_ARITHMETIC_BEGIN
 namespace parallax::inline v0_2 {
 namespace detail {
 
-// A rule on sums over ranks: each is divided, and scaled, on its way, and never written back.
-// Made by apply_elements for the time of one call. `scaled` says whether quotients are multiplied by `scale`.
+// A rule on sums over ranks: each is divided, and scaled, on its way, and never written back. Made by apply_elements for the
+// time of one call. With `scaled` quotients are multiplied by `scale`.
 template <bool scaled, class T, class Rule>
 struct AveragedRule {
   Rule rule;
@@ -40,47 +40,46 @@ struct AveragedRule {
 
 }  // namespace detail
 
-// Everything works on memory that the caller owns; ranges written never overlap ranges read. Widths may be 0 or odd. `out`
-// and `rows` are packed: row i begins at `i * width`. Indices are int32, int64 or uint32; a directory says which table row an
-// index means. Every call is local, and done when it returns. All calls but `bucket` are linear in the elements that they
-// touch.
+// Everything works on memory of the caller's; ranges written never overlap ranges read. Widths may be 0 or odd. `out` and
+// `rows` are packed: row i begins at `i * width`. Indices are int32, int64 or uint32; a directory turns an index into a table
+// row. Every call is local, and done when it returns. All calls but `bucket` are linear in the elements they touch.
 template <>
 struct RowOps<HostSpace> {
-  // The space of the memory that is worked on.
+  // The space of the memory.
   using space = HostSpace;
 
   RowOps() = default;
-  // As variables make it, of their communicator's queue. The host's orders nothing.
+  // Made by variables, of their communicator's queue. The host's orders nothing.
   explicit RowOps(HostQueue) {}
 
-  // A rule of the step at hand as `apply_elements` and its like take it.
+  // Returns a rule of the step at hand for `apply_elements` and its like.
   template <class Rule, class State>
   static Rule const& placed(Rule const& rule, State const&) {
     return rule;
   }
 
-  // Copies `bytes` from one place to another that does not overlap it.
+  // Copies `bytes` from one place to another without overlap.
   static void copy_bytes(void* to, void const* from, std::size_t bytes) { parallax::copy_bytes(HostQueue{}, to, from, bytes); }
   // Many copies put together and started at once: dense buckets pack and unpack gradients by them, and row moves rows.
   using Copies = HostCopies;
-  // An empty list of copies.
+  // Returns an empty list of copies.
   static Copies copies() { return {}; }
 
   // Sets `bytes` bytes to zero.
   static void clear(void* memory, std::size_t bytes) {
     if (bytes > 0) std::memset(memory, 0, bytes);
   }
-  // Copies n elements from the host's memory to that of the space: here a copy like any other.
+  // Copies n elements from the host's memory to the space's: here a copy like any other.
   template <class T>
   static void from_host(T* to, T const* from, std::size_t n) {
     copy_bytes(to, from, n * sizeof(T));
   }
-  // Copies n elements from the space's memory to the host's, where they are once it returns.
+  // Copies n elements from the space's memory to the host's. They are there once it returns.
   template <class T>
   static void to_host(T* to, T const* from, std::size_t n) {
     copy_bytes(to, from, n * sizeof(T));
   }
-  // One value, wherever the space has it.
+  // Returns one value, from the space's memory.
   template <class T>
   static T read(T const* value) {
     return *value;
@@ -91,22 +90,21 @@ struct RowOps<HostSpace> {
     std::fill_n(values, n, value);
   }
 
-  // By position of a batch, the number of its distinct key: what gather_rows takes to spread pulled rows over a batch.
+  // Returns, by position of a batch, the number of its distinct key: for gather_rows to spread pulled rows over a batch.
   template <class Index>
   static std::span<std::uint32_t const> inverse(Grouping<Index> const& groups) {
     return groups.inverse.span();
   }
-  // The positions of a batch, run after run: what gather_rows takes to bring its rows into the order of keys.
+  // Returns the positions of a batch, run after run: for gather_rows to bring its rows into the order of keys.
   template <class Index>
   static std::span<std::uint32_t const> order(Grouping<Index> const& groups) {
     return groups.order.span();
   }
 
-  // Groups `keys`, all in [0, bound), by value; the order is that of a stable sort. The scratch holds two buffers of 8
-  // bytes a key; it allocates only where earlier calls needed less.
-  // Throws Error (invalid_argument) beyond 2^32 - 1 keys, and std::bad_alloc. A key outside the bound makes wrong
-  // groups, but no stray access. `begins`: where keys are known to be runs in ascending order, the position of each run's first
-  // key, and the number of keys; a few runs are merged, which costs less.
+  // Groups `keys`, all in [0, bound), by value; the order is a stable sort's. The scratch holds two buffers of 8 bytes a key;
+  // it allocates only for more than earlier calls needed. Throws Error (invalid_argument) beyond 2^32 - 1 keys, and
+  // std::bad_alloc. A key outside the bound makes wrong groups, but no stray access. `begins`: of keys known to be runs in
+  // ascending order, the position of each run's first key, and the number of keys; a few runs are merged, at less cost.
   template <class Index>
   static void unique_with_inverse(std::span<std::type_identity_t<Index> const> keys, std::int64_t bound, Grouping<Index>& out,
                                   SortScratch<Index>& scratch, std::span<std::size_t const> begins = {}) {
@@ -114,16 +112,15 @@ struct RowOps<HostSpace> {
     detail::group_keys<Index>(keys, bound, out, scratch, begins);
   }
 
-  // out = for each distinct key number k in [first, last) the sum of the rows of `values` at the positions of its run.
-  // The order, exactly: the run in chunks of `sum_chunk` = 64 from its start; a chunk's sum is a copy of its first row,
-  // to which the others are added in order; the run's sum is a copy of the first chunk's, to which the others are added
-  // in order.
+  // out = for each distinct key number k in [first, last) the sum of the rows of `values` at the positions of its run. The
+  // order, exactly: the run in chunks of `sum_chunk` = 64 from its start; a chunk's sum is a copy of its first row, with the
+  // others added in order; the run's sum is a copy of the first chunk's, with the others added in order.
   template <class T, class Index>
   static void coalesce(RowsView<std::type_identity_t<T> const> values, Grouping<Index> const& groups, std::size_t first,
                        std::size_t last, T* out);
 
-  // The same for all distinct keys, of sums that each of several ranks, at most sum_chunk, would make of its own rows: position
-  // p means row p - begins[r] of the rank r for which it is in [begins[r], begins[r + 1]). No rank's sums are held.
+  // Sums likewise, for all distinct keys, the sums that several ranks, at most sum_chunk, would each make of their own rows:
+  // position p means row p - begins[r] of the rank r with p in [begins[r], begins[r + 1]). No rank's sums are held.
   template <class T, class Index>
   static void coalesce_lent(std::span<LentRows<T> const> ranks, std::span<std::size_t const> begins,
                             Grouping<Index> const& groups, std::int64_t width, T* out);
@@ -145,8 +142,8 @@ struct RowOps<HostSpace> {
     }
   }
 
-  // Cuts ascending keys at ascending boundaries: begins[k] = the first position whose key is >= bases[k], the last one
-  // the number of keys; bucket k is [begins[k], begins[k + 1]). `bases` and `begins` are equally long, at least 1.
+  // Cuts ascending keys at ascending boundaries: begins[k] = the first position with a key >= bases[k], the last one the number
+  // of keys; bucket k is [begins[k], begins[k + 1]). `bases` and `begins` are equally long, at least 1.
   template <class Key>
   static void bucket(std::span<Key> sorted_keys, std::span<std::type_identity_t<Key> const> bases,
                      std::span<std::size_t> begins) {
@@ -163,7 +160,7 @@ struct RowOps<HostSpace> {
   static void gather_rows(RowsView<std::type_identity_t<T> const> table, std::span<Index> indices,
                           Directory<std::remove_const_t<Index>> directory, T* out);
 
-  // The same of a table of another type of numbers, W, which are widened.
+  // Gathers likewise from a table of another type of numbers, W, and widens them.
   template <class W, class T, class Index>
   static void widen_rows(RowsView<W const> table, std::span<Index> indices, Directory<std::remove_const_t<Index>> directory,
                          T* out) {
@@ -196,7 +193,7 @@ struct RowOps<HostSpace> {
       detail::copy_row(out, rows.row(static_cast<std::int64_t>(i)), rows.width);
   }
 
-  // As coalesce and gather_rows, of terms that are never held.
+  // Sums and gathers like coalesce and gather_rows, of terms never held.
   template <class T, class Index>
   static void coalesce_terms(RowTerms<T> const& terms, Grouping<Index> const& groups, std::size_t first, std::size_t last,
                              T* out);
@@ -207,9 +204,9 @@ struct RowOps<HostSpace> {
       sum_terms(
           terms, offsets[k], offsets[k + 1], [](std::size_t at) { return at; }, out);
   }
-  // Of a batch of indices in bags, of which bag b has indices begins[b] … begins[b + 1] - 1: `of_index` gets the bag of each index,
-  // `kept` of each bag how many of its indices have a distinct key, 1 if none has; and `shares`, where it is not null, for each
-  // index 1 / kept of its bag. `begins` ascend, from 0 to the number of indices.
+  // Places a batch of indices in bags. Bag b has indices begins[b] … begins[b + 1] - 1. `of_index` gets the bag of each index,
+  // `kept` of each bag the number of its indices with a distinct key, 1 if none has; and `shares`, unless null, for each index
+  // 1 / kept of its bag. `begins` ascend, from 0 to the number of indices.
   template <class T, class Index>
   static void place_in_bags(std::span<std::uint32_t const> begins, Grouping<Index> const& groups, std::uint32_t* of_index,
                             std::uint32_t* kept, T* shares) {
@@ -223,7 +220,7 @@ struct RowOps<HostSpace> {
       if (shares) std::fill_n(shares + begins[bag], begins[bag + 1] - begins[bag], T{1} / static_cast<T>(kept[bag]));
     }
   }
-  // Row i of out = the term `positions[i]` alone, times its factor where there are factors.
+  // Row i of out = the term `positions[i]` alone, times its factor if there are factors.
   template <class T>
   static void gather_terms(RowTerms<T> const& terms, std::span<std::uint32_t const> positions, T* out) {
     for (std::size_t i = 0; i < positions.size(); ++i, out += terms.rows.width)
@@ -243,7 +240,7 @@ struct RowOps<HostSpace> {
     detail::add_elements(out, in, n);
   }
 
-  // A true division of every element: by a power of two it has the bits of a multiplication by the reciprocal.
+  // Divides every element truly: by a power of two it has the bits of a multiplication by the reciprocal.
   template <class T>
   static void scale_down(T* values, std::int64_t n, std::type_identity_t<T> divisor) {
     if (detail::is_small_power_of_two(divisor)) detail::multiply_elements(values, T{1} / divisor, n);
@@ -257,23 +254,23 @@ struct RowOps<HostSpace> {
       scale_down(values + static_cast<std::int64_t>(i) * width, width, static_cast<T>(counts[i]));
   }
 
-  // Of rows of width + 1 elements the last divides the others, if it is more than one.
+  // Divides rows of width + 1 elements by their last, if it is more than one.
   template <class T>
   static void scale_counted_rows_down(T* values, std::int64_t rows, std::int64_t width) {
     for (T* row = values; row != values + rows * (width + 1); row += width + 1)
       if (row[width] > T{1}) scale_down(row, width, row[width]);
   }
 
-  // The sum of the squares in double, cut as measured_block says.
+  // Returns the sum of the squares in double, cut by the rule of measured_block.
   template <class T>
   static double sum_of_squares(T const* values, std::int64_t n) {
     if (n <= measured_block) return squares_of_block(values, n);
     detail::SumsInGroups<1> sums;
     for (; n > 0; values += measured_block, n -= measured_block)
-      sums.add(Measures<1>{{squares_of_block(values, std::min(n, measured_block))}});  // nvcc drops braces that may be left out
+      sums.add(Measures<1>{{squares_of_block(values, std::min(n, measured_block))}});  // nvcc drops optional braces
     return sums.total()[0];
   }
-  // The sum of that of all rows, added as sum_group says.
+  // Returns the sum of all rows' sums of squares, added by the rule of sum_group.
   template <class T>
   static double sum_of_row_squares(RowsView<T const> rows) {
     detail::SumsInGroups<1> sums;
@@ -281,8 +278,8 @@ struct RowOps<HostSpace> {
     return sums.total()[0];
   }
 
-  // For each of n elements: `rule(parameter, gradient, slots…)`, parameter and slots as lvalues that are stored afterwards.
-  // The rule is noexcept and may not rely on an order of elements. Memory: each array is read once, parameters and slots are
+  // Calls `rule(parameter, gradient, slots…)` for each of n elements, parameter and slots as lvalues, stored afterwards. The
+  // rule is noexcept and may not rely on an order of elements. Memory: each array is read once, parameters and slots are
   // written once.
   template <class T, class Rule, class... S>
   static void apply_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients, Unscaled,
@@ -290,8 +287,8 @@ struct RowOps<HostSpace> {
     detail::require_noexcept_rule<Rule, T, S...>();
     span<false>(n, parameters, gradients, T{1}, rule, slot...);
   }
-  // The same with every gradient multiplied by `scale`, rounded to T, before the rule sees it. With `scale == 1` nothing is
-  // multiplied.
+  // Applies likewise, with every gradient multiplied by `scale`, rounded to T, before the rule sees it. With `scale == 1`
+  // nothing is multiplied.
   template <class T, class Rule, class... S>
   static void apply_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients,
                              std::type_identity_t<T> scale, Rule const& rule, S*... slot) noexcept {
@@ -300,7 +297,7 @@ struct RowOps<HostSpace> {
     else span<true>(n, parameters, gradients, scale, rule, slot...);
   }
 
-  // The same with sums over ranks in place of gradients: each is divided by `average.divisor`, and then multiplied by
+  // Applies likewise sums over ranks in place of gradients: each is divided by `average.divisor`, and then multiplied by
   // `average.scale`, each rounded to T. With a scale of 1 nothing is multiplied.
   template <class T, class Rule, class... S>
   static void apply_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* sums,
@@ -311,8 +308,8 @@ struct RowOps<HostSpace> {
     else apply(AveragedRule<true, T, Rule>{rule, average.divisor, average.scale});
   }
 
-  // The same for table rows directory(indices[i]), whose gradients are the packed rows of `gradients`. Slots are tables of
-  // the parameters' rows and width. In the order given; an index that repeats is applied repeatedly.
+  // Applies likewise to table rows directory(indices[i]) the packed rows of `gradients`. Slots are tables of the parameters'
+  // rows and width. In the order given; a repeated index is applied repeatedly.
   template <class T, class Index, class Rule, class... S>
   static void apply_rows(std::span<Index> indices, Directory<std::remove_const_t<Index>> directory, RowsView<T> table,
                          std::type_identity_t<T> const* gradients, std::type_identity_t<T> scale, Rule const& rule,
@@ -322,21 +319,22 @@ struct RowOps<HostSpace> {
     else each_row<true>(indices, directory, table, gradients, scale, rule, slot...);
   }
 
-  // What the rule measures of n elements, cut as measured_block says; `out` has a place for each sum. Slots may move.
+  // Measures n elements by the rule, cut by the rule of measured_block; `out` has a place for each sum. Slots may move.
   template <class T, class Rule, class... S>
   static void measure_elements(std::int64_t n, T const* parameters, std::type_identity_t<T> const* gradients,
                                std::type_identity_t<T> scale, Rule const& rule, double* out, S*... slot) noexcept {
     auto const sums = detail::measure_elements(n, parameters, gradients, scale, rule, slot...);
     std::copy(sums.begin(), sums.end(), out);
   }
-  // The rule that is made of all parts' sums, of `n` elements together.
+  // Returns the rule made of all parts' sums, of `n` elements together.
   template <std::size_t K, class Rule>
   static auto finish_rule(Rule const& rule, MeasuredParts<K> parts, std::int64_t n) noexcept {
     return rule.finish(parts.total(), n);
   }
 
  private:
-  // Of one block of at most measured_block values: eight partial sums, added in the order that measured_block says.
+  // Returns the sum of the squares of one block of at most measured_block values: eight partial sums, added in the order of
+  // measured_block.
   template <class T>
   static double squares_of_block(T const* values, std::int64_t n) {
     PARALLAX_NO_CONTRACT
@@ -351,14 +349,14 @@ struct RowOps<HostSpace> {
     for (int k = 0; k < n - whole; ++k) add(whole, k);
     return ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
   }
-  // The loop over elements, compiled for wider vectors where this machine has them; which of both runs is asked at run time.
+  // Runs the loop over elements, compiled for wider vectors if this machine has them; the choice is made at run time.
   template <bool scaled, class... Arguments>
   static void span(Arguments const&... arguments) noexcept {
     if constexpr (detail::may_widen && !detail::is_wide)
       if (detail::machine_is_wider()) return detail::apply_span_wider<scaled>(arguments...);
     detail::apply_span<scaled>(arguments...);
   }
-  // The loop over rows, likewise.
+  // Runs the loop over rows, likewise.
   template <bool scaled, class... Arguments>
   static void each_row(Arguments const&... arguments) noexcept {
     if constexpr (detail::may_widen)

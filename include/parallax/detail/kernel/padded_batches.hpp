@@ -1,5 +1,5 @@
-// Batches of a table that are padded, and how the host learns what was wrong with them. States of tables have one, of their memory's
-// space; detail/kernel/cuda/padded_batches.hpp has it for a device.
+// Padded batches of a table, and the way of their errors to the host. States of tables have one, of their memory's space;
+// detail/kernel/cuda/padded_batches.hpp has it for a device.
 #pragma once
 
 #include "parallax/detail/memory/space.hpp"
@@ -10,7 +10,7 @@ namespace parallax::inline v0_2 {
 template <MemorySpace Space>
 class PaddedBatches {
  public:
-  // Whether batches are padded.
+  // Returns true if batches are padded.
   static constexpr bool on() { return false; }
 };
 

@@ -1,6 +1,6 @@
-// The operations on rows that a memory space must offer, and the grouping of equal keys that ties them together. Plans, ways
-// and tables include it for the types; detail/kernel/host.hpp has the operations.
-// The room `kernel` computes: it groups keys, and gathers, sums and updates rows, on the host and on devices.
+// The operations on rows in a memory space, and the grouping of equal keys that ties them together. Plans, ways and tables
+// include it for the types; detail/kernel/host.hpp has the operations. The room `kernel` computes: it groups keys, and gathers,
+// sums and updates rows, on the host and on devices.
 #pragma once
 
 #include <concepts>
@@ -16,52 +16,52 @@
 
 namespace parallax::inline v0_2 {
 
-// Owns. n keys grouped by value: `size()` = u distinct ones, `count()` = n positions. The positions of distinct key k
-// are order[offsets[k]] … order[offsets[k + 1] - 1]: its run. Made by `RowOps<Space>::unique_with_inverse`, which
-// reuses the memory.
+// n keys grouped by value, with their memory: `size()` = u distinct ones, `count()` = n positions. The positions of distinct
+// key k are order[offsets[k]] … order[offsets[k + 1] - 1]: its run. Made by `RowOps<Space>::unique_with_inverse`, which reuses
+// the memory.
 template <class Index, MemorySpace Space = HostSpace>
 struct Grouping {
   Buffer<Index, Space> keys;             // the u distinct keys, ascending
-  Buffer<std::uint32_t, Space> offsets;  // u + 1: where each key's run begins in `order`
+  Buffer<std::uint32_t, Space> offsets;  // u + 1: the beginning of each key's run in `order`
   Buffer<std::uint32_t, Space> order;    // n: positions of the keys, run after run, ascending within a run
   Buffer<std::uint32_t, Space> inverse;  // n: position -> number of its distinct key
 
-  // The number u of distinct keys.
+  // Returns the number u of distinct keys.
   std::size_t size() const noexcept { return keys.size(); }
-  // The number n of keys that were grouped, duplicates included.
+  // Returns the number n of grouped keys, duplicates included.
   std::size_t count() const noexcept { return order.size(); }
 };
 
 // The fate of elements at rest in the steps of a rule. See Resting.
 enum class Rest : std::int64_t {
   never,    // none rests, whatever its slots are
-  looks,    // in the first step it has to be looked at whether one does; it rests in the others then
-  goes_on,  // one that rests in the step before does so in these
+  looks,    // one may rest: it is looked for in the first step, and rests in the others then
+  goes_on,  // one at rest in the step before rests in these
 };
 
-// An optimizer's rule, and the number of the first step that it is of. Steps that have passed rows by are taken by them on devices.
+// An optimizer's rule, and the number of its first step. Devices take rows by these through the steps that have passed them by.
 template <class Rule>
 struct NumberedRule {
   // 1 for the first step of the variable.
   std::int64_t step;
-  // The change of an element by that step.
+  // The change of an element by its steps.
   Rule rule;
   // The fate of elements at rest in its steps.
   Rest rest = Rest::never;
 };
 
-// Does not own. The rules of all steps that rows may be behind, in memory of a device.
+// The rules of all steps that rows may be behind, in memory of a device. Does not own.
 template <class Rule>
 struct KeptRules {
-  // Ascending by step: a rule is that of all steps before the next one's.
+  // Ascending by step: a rule is of all steps before the next one's.
   NumberedRule<Rule> const* rules = nullptr;
   // The number of them.
   std::int64_t count = 0;
-  // The last step in which nothing rests.
+  // The last step without rest.
   std::int64_t restless = 0;
 };
 
-// A step that a graph takes, as kernels find it in memory of a device when the graph is launched.
+// A step of a graph's, in memory of a device, for kernels at the graph's launch.
 template <class Rule>
 struct LaunchedStep {
   // Its number and rule.
@@ -70,15 +70,15 @@ struct LaunchedStep {
   KeptRules<Rule> before;
 };
 
-// Memory that sorting needs and a caller keeps from step to step, so that steady steps allocate nothing. Specialised beside
-// RowOps for each memory space whose operations group keys.
+// Memory for sorting, kept by a caller from step to step, so steady steps allocate nothing. Specialised beside RowOps for each
+// memory space whose operations group keys.
 template <class Index, MemorySpace Space = HostSpace>
 struct SortScratch;
 
 // The customisation point: row operations on memory of one space. `RowOps<HostSpace>` (detail/kernel/host.hpp) documents the
 // contract of each operation and is the oracle of every other: a specialisation yields the same bits. Nothing here
 // communicates, and shapes are preconditions. On the host nothing but `unique_with_inverse` allocates or throws; on a device
-// whatever puts work in a queue may, and scratch is taken from the queue's memory.
+// every call that puts work in a queue may, and scratch is taken from the queue's memory.
 //
 //   unique_with_inverse  groups keys by value                 gather_rows       table rows by index, packed
 //   coalesce             sums the rows of every run           scatter_rows      packed rows to table rows
@@ -86,68 +86,68 @@ struct SortScratch;
 //   sum_counts           sums given counts per run            apply_rows        an optimizer's rule, row by row
 //   bucket               cuts sorted keys at boundaries       apply_elements    an optimizer's rule, element by element
 //   coalesce_terms · sum_term_runs · gather_terms             sums of rows by reference, for bags of rows
-//   place_in_bags        which bag an index lies in, how many a bag keeps, and their shares in a mean
+//   place_in_bags        the bag of an index, the number kept by a bag, and their shares in a mean
 //   pack_rows · copies · copy_bytes · clear · fill            rows and bytes moved or set as they are
-//   scale_rows_down · scale_counted_rows_down                 rows divided by how many have named them
+//   scale_rows_down · scale_counted_rows_down                 rows divided by their number of namings
 //   copy_from · add_to · scale_down                           arithmetic on contiguous elements
-//   measure_elements     what an optimizer measures of them   finish_rule   its rule, made of that
+//   measure_elements     an optimizer's measures of them      finish_rule   its rule, made of the measures
 //
 // `Findings` (detail/kernel/findings.hpp) seek the facts about elements on which a step depends. A device has settle_rows and
-// settle_all_rows beside apply_rows, for rows that steps have passed by: the host takes each of those steps by apply_elements.
-// A device groups and cuts keys by what `Groups` (detail/kernel/groups.hpp) asks of it, and need not offer the first and the
-// last of the left column. All else works on rows in memory of the space, in the order of its queue, of which an object is made
-// (RowOps<Space>{queue}), and finds what the host has made by `Shown`.
+// settle_all_rows beside apply_rows, for rows passed by in steps: the host takes each of those steps by apply_elements. A
+// device groups and cuts keys for `Groups` (detail/kernel/groups.hpp), and need not offer the first and the last of the left
+// column. All else works on rows in memory of the space, in the order of its queue. An object is made of the queue
+// (RowOps<Space>{queue}), and finds the host's data by `Shown`.
 template <MemorySpace Space>
 struct RowOps;
 
-// Owns, where there must be one, the copy by which operations in a space find elements T that lie in the host's memory.
-// `of(ops, host)` is the copy, made at the first call since a `renew`; `renew` says that the host has changed them. Plans, tables
-// and ways hold one for each array that they show.
+// The copy by which operations in a space find elements T of the host's memory, owned if there must be one. `of(ops, host)` is
+// the copy, made at the first call since a `renew`; `renew` says that the host has changed them. Plans, tables and ways hold
+// one for each array they show.
 template <class T, MemorySpace Space>
 class Shown;
-// In the host's memory operations read elements where they lie, and nothing is owned.
+// In the host's memory operations read elements in their own place, and nothing is owned.
 template <class T>
 class Shown<T, HostSpace> {
  public:
-  // The host's own elements, which must stay.
+  // Returns the host's own elements, which must stay.
   std::span<T const> of(RowOps<HostSpace> const&, std::span<T const> host) const { return host; }
-  // There is no copy that could be old.
+  // Does nothing: no copy could be old.
   void renew() {}
 };
 
-// How a sum is cut: the addends of one run in chunks of this many, counted from the run's start. It is part of what the
-// bits of a result depend on; a GPU can sum the chunks in parallel and arrive at the same bits.
+// The cut of a sum: the addends of one run in chunks of this many, counted from the run's start. The bits of a result depend on
+// it; a GPU can sum the chunks in parallel and arrive at the same bits.
 inline constexpr std::size_t sum_chunk = 64;
 
-// How a sum over elements, of squares or of what an optimizer measures, is cut: blocks of this many. A block's sum is of eight
-// partial sums, number k of its elements k, k + 8, k + 16, …: ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)); those of the blocks are
-// added in groups, as sum_group says. No vector width changes it, and a GPU sums the blocks side by side.
+// The cut of a sum over elements, of squares or of an optimizer's measures: blocks of this many. A block's sum is of eight
+// partial sums, number k of its elements k, k + 8, k + 16, …: ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)); the blocks' sums are
+// added in groups, by the rule of sum_group. No vector width changes it, and a GPU sums the blocks side by side.
 inline constexpr std::int64_t measured_block = 4096;
 
-// How the sums of many are added, those of a row's blocks and then those of rows: in groups of this many, counted from the
-// first. A group is added in order, from zero; the groups' sums are numbers that are added in groups likewise, until one is left.
-// So up to this many are added one after another, and a GPU adds the groups of more side by side.
+// The adding of many sums, first of a row's blocks and then of rows: in groups of this many, counted from the first. A group is
+// added in order, from zero; the groups' sums are numbers, added in groups likewise, until one is left. So up to this many are
+// added one after another, and a GPU adds the groups of more side by side.
 inline constexpr std::size_t sum_group = 64;
 
-// Does not own. A rank's rows where they lie: row k of it is the sum, as `coalesce` makes it, of rows `order[offsets[k]]` …
+// A rank's rows in their place, without ownership: row k is the sum, like `coalesce`'s, of rows `order[offsets[k]]` …
 // `order[offsets[k + 1] - 1]`; without an order, row k itself. Ranks that find each other's memory tell it in place of sending
 // rows, and the owner reads theirs by it.
 template <class T>
 struct LentRows {
-  // The rows that are summed, in the lender's memory; they stay until the borrower is done.
+  // The rows to be summed, in the lender's memory; they stay until the borrower is done.
   RowsView<T const> rows;
-  // Positions of rows, run after run; null where rows are lent as they are.
-  std::uint32_t const *order = nullptr, *offsets = nullptr;  // where each run begins in `order`; null likewise
+  // Positions of rows, run after run; null if rows are lent as they are.
+  std::uint32_t const *order = nullptr, *offsets = nullptr;  // the beginning of each run in `order`; null likewise
 };
 
 // In place of a scale: gradients as they are, without a question at run time.
 struct Unscaled {};
-// In place of a scale: sums over ranks that are divided on their way to the rule, and then scaled. The quotients are never
-// written back.
+// In place of a scale: sums over ranks, divided on their way to the rule, and then scaled. The quotients are never written
+// back.
 template <class T>
 struct Averaged {
-  // What sums are divided by: the number of ranks, where the mean over them is meant.
-  T divisor, scale = T{1};  // what quotients are multiplied by: a clip, for example
+  // Divisor of the sums: the number of ranks, for the mean over them.
+  T divisor, scale = T{1};  // factor of the quotients: a clip, for example
 };
 
 namespace detail {
@@ -160,7 +160,7 @@ struct ProbeRule {
   }
 };
 
-// The operations that make plans: they group keys of one index type, sum over the groups, and cut sorted keys.
+// The operations of plans: they group keys of one index type, sum over the groups, and cut sorted keys.
 template <class Ops, class Index>
 concept GroupsKeys = requires(Grouping<Index, typename Ops::space>& out,
                               Grouping<Index, typename Ops::space> const& groups,
@@ -185,7 +185,7 @@ concept MovesRows = requires(RowsView<float> table, RowsView<float const> source
   Ops::apply_rows(indices, directory, table, rows, scale, rule, table);
 };
 
-// The operations on contiguous elements of type T. The rule that is probed is one of float.
+// The operations on contiguous elements of type T. The probed rule is one of float.
 template <class Ops, class T>
 concept ComputesElements = requires(T* out, T const* in, std::int64_t n, T factor, float* floats, ProbeRule rule) {
   Ops::copy_from(out, in, n);
@@ -197,8 +197,8 @@ concept ComputesElements = requires(T* out, T const* in, std::int64_t n, T facto
 
 }  // namespace detail
 
-// Grouping, summing, moving and updating rows are there as static functions, for both index types and both scalars. What they
-// do is checked against `RowOps<HostSpace>`.
+// Grouping, summing, moving and updating rows are there as static functions, for both index types and both scalars. Their
+// results are checked against `RowOps<HostSpace>`.
 template <class Ops>
 concept RowOperations =
     MemorySpace<typename Ops::space> &&

@@ -23,12 +23,12 @@ struct TermRuns {
   std::uint32_t const *order, *offsets, *inverse = nullptr;
   std::uint64_t count = 0;
 
-  // Where run k begins among the terms; and the number of the term at place i of their order.
+  // Returns the beginning of run k among the terms; `term`: the number of the term at place i of their order.
   __device__ std::uint64_t begin(std::uint64_t k) const { return offsets ? offsets[k] : k; }
   __device__ std::uint64_t term(std::uint64_t i) const { return order ? order[i] : i; }
 };
 
-// N columns of term i, times its factor; the product is rounded by itself.
+// Returns N columns of term i, times its factor; the product is rounded by itself.
 template <int N, class T>
 __device__ Pack<T, N> load_term(RowTerms<T> const& terms, std::uint64_t i, std::int64_t column) {
   Pack<T, N> row = load<N>(terms.rows.row(terms.row_of[i]) + column);
@@ -42,8 +42,7 @@ __device__ void add_pack(Pack<T, N>& sum, Pack<T, N> const& addend) {
   for (int k = 0; k < N; ++k) sum.at[k] = add(sum.at[k], addend.at[k]);
 }
 
-// N columns of the sum of the terms at places [first, last) of their order, of which there is one at least. Four
-// are loaded at a time.
+// Returns N columns of the sum of the terms at places [first, last) of their order, at least one. Four are loaded at a time.
 template <int N, class T>
 __device__ Pack<T, N> sum_of_terms(RowTerms<T> const& terms, TermRuns const& runs, std::uint64_t first, std::uint64_t last,
                                    std::int64_t column) {
@@ -60,7 +59,7 @@ __device__ Pack<T, N> sum_of_terms(RowTerms<T> const& terms, TermRuns const& run
   return sum;
 }
 
-// Grid and memory: as sum_later_chunks_kernel, whose `later` this one is for terms.
+// Grid and memory: as sum_later_chunks_kernel, with `later` for terms.
 template <int N, class T>
 __global__ void __launch_bounds__(block_threads, resident_blocks<T>(N))
     sum_later_terms_kernel(RowTerms<T> terms, TermRuns runs, std::uint64_t first_run, std::uint64_t last_run, T* later,
@@ -77,7 +76,7 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<T>(N))
 }
 
 // Grid: a team of `lanes` threads a run, all teams stride over the runs. Memory: the row of every term is read once, every sum
-// is written once. Where there is `later`, it has the sums of later chunks.
+// is written once. If there is `later`, it has the sums of later chunks.
 template <int N, class T>
 __global__ void __launch_bounds__(block_threads, resident_blocks<T>(N))
     sum_terms_kernel(RowTerms<T> terms, TermRuns runs, std::uint64_t first, std::uint64_t last, T const* later, T* out,
@@ -104,7 +103,7 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<T>(N))
   }
 }
 
-// Of bags that begin anywhere: no index is in one, and two of them do not claim the same.
+// Places indices of bags that begin anywhere: no index is in one, and two of them do not claim the same.
 template <class T>
 __device__ void place_in_none(std::uint64_t bags, std::uint64_t count, std::uint32_t* of_index, std::uint32_t* kept,
                               T* shares) {
@@ -115,8 +114,8 @@ __device__ void place_in_none(std::uint64_t bags, std::uint64_t count, std::uint
   for (std::uint64_t bag = thread_number(); bag < bags; bag += thread_count()) kept[bag] = 1;
 }
 
-// Grid: warps stride over the bags; the lanes of a warp share a bag. Memory: `inverse` is read, the bag of each index written, and
-// its share where there are shares; a number for each bag.
+// Grid: warps stride over the bags; the lanes of a warp share a bag. Memory: `inverse` is read, the bag of each index written,
+// and its share if there are shares; a number for each bag.
 template <class T, class Index>
 __global__ void __launch_bounds__(block_threads)
     place_in_bags_kernel(std::uint32_t const* begins, std::uint64_t bags, GroupingView<Index> groups, std::uint32_t* of_index,
@@ -142,10 +141,10 @@ __global__ void __launch_bounds__(block_threads)
 
 }  // namespace detail
 
-// Of a batch of indices in bags, of which bag b has indices begins[b] … begins[b + 1] - 1: the bag of each index, of each bag how
-// many of its indices have a distinct key, 1 if none has, and where `shares` is not null the quotient 1 / kept for each index. All
-// arrays are on the device; the bits are those of RowOps<HostSpace>::place_in_bags. Where one of `wrongs` is not 0 bags begin anywhere,
-// and no index is in one.
+// Places a batch of indices in bags. Bag b has indices begins[b] … begins[b + 1] - 1. Writes the bag of each index, of each bag
+// the number of its indices with a distinct key, 1 if none has, and, unless `shares` is null, the quotient 1 / kept for each
+// index. All arrays are on the device; the bits are those of RowOps<HostSpace>::place_in_bags. If one of `wrongs` is not 0 bags
+// begin anywhere, and no index is in one.
 template <class T, class Index>
 void place_in_bags(cudaStream_t stream, std::span<std::uint32_t const> begins, GroupingView<Index> const& groups,
                    std::uint32_t* of_index, std::uint32_t* kept, T* shares, std::span<std::uint32_t const> wrongs = {}) {
@@ -155,11 +154,11 @@ void place_in_bags(cudaStream_t stream, std::span<std::uint32_t const> begins, G
          static_cast<std::uint32_t>(wrongs.size()));
 }
 
-// Row k - first of out, packed, = the sum of the terms of run k, for k in [first, last): of order[offsets[k]] …
-// order[offsets[k + 1] - 1]; zeros if there are none. Without an order the terms are in it; without offsets each is a run. All
-// that `terms` names lies on the device. The bits are those of parallax::sum_terms. A run is summed by one team, so that a long
-// one takes its time; unless the runs are those of a grouping of `count` positions, whose `inverse` is given, and there is
-// `scratch`, aligned to 256 bytes, of sums_scratch_bytes<T>(count, width): then its chunks are summed side by side.
+// Row k - first of out, packed, = the sum of the terms of run k, for k in [first, last): of order[offsets[k]] … order[offsets[k
+// + 1] - 1]; zeros if there are none. Without an order the terms are in it; without offsets each is a run. All arrays of
+// `terms` lie on the device. The bits are those of parallax::sum_terms. A run is summed by one team, so a long one takes its
+// time. Its chunks are summed side by side if the runs are those of a grouping of `count` positions, with its `inverse`, and
+// there is `scratch`, aligned to 256 bytes, of sums_scratch_bytes<T>(count, width).
 template <class T>
 void sum_terms(cudaStream_t stream, RowTerms<T> const& terms, std::uint32_t const* order, std::uint32_t const* offsets,
                std::uint64_t first, std::uint64_t last, T* out, std::uint32_t const* inverse = nullptr, std::uint64_t count = 0,

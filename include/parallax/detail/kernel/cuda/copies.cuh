@@ -1,4 +1,4 @@
-// Many tensors copied by one kernel: how gradients are packed into one buffer before they are sent, and unpacked after. The
+// Many tensors copied by one kernel: gradients are packed so into one buffer before they are sent, and unpacked after. The
 // `Copies` of RowOps<CudaSpace> are made by it.
 #pragma once
 
@@ -12,9 +12,9 @@
 namespace parallax::inline v0_2::device {
 namespace detail {
 
-inline constexpr std::uint64_t copy_tile = std::uint64_t{32} << 10;  // bytes that a block copies in one go
+inline constexpr std::uint64_t copy_tile = std::uint64_t{32} << 10;  // bytes for a block's one go
 
-// Bytes [first, last) of one copy by all threads of a block, in units that both ends are multiples of.
+// Copies bytes [first, last) of one copy by all threads of a block, in units with both ends at multiples of them.
 template <class Unit>
 __device__ void copy_units(Copy const& copy, std::uint64_t first, std::uint64_t last) {
   auto const* const from = static_cast<Unit const*>(copy.from);
@@ -23,7 +23,7 @@ __device__ void copy_units(Copy const& copy, std::uint64_t first, std::uint64_t 
 }
 
 // Grid: blocks of a row share a copy (x strides over its tiles of 32 KiB), rows stride over the copies. Memory: everything is
-// read once and written once, 16 bytes a thread where both ends are aligned to that; bytes left over at the end one by one.
+// read once and written once, 16 bytes a thread if both ends are aligned to 16; bytes left over at the end one by one.
 template <unsigned threads>
 __global__ void __launch_bounds__(threads) copy_all_kernel(CopyList const list, unsigned blocks_each) {
   for (std::uint32_t k = blockIdx.x / blocks_each; k < list.count; k += gridDim.x / blocks_each) {

@@ -60,8 +60,8 @@ __global__ void __launch_bounds__(block_threads) scale_down_kernel(T* values, st
 // Partial sums of a block of measured_block elements, as on the host.
 inline constexpr unsigned partial_sums = 8;
 
-// What all of a block's threads have put into `held`, a number each for every sum, is added up: eight threads a sum add each
-// every eighth of the first `count`, onto their part. The sums' threads are of one warp.
+// Adds up the block's threads' numbers in `held`, one each for every sum: eight threads a sum add each every eighth of the
+// first `count`, onto their part. The sums' threads are of one warp.
 template <unsigned sums, unsigned threads>
 __device__ void add_eighths(double const (&held)[sums][threads], unsigned count, double& part) {
   static_assert(sums * partial_sums <= 32);
@@ -103,14 +103,14 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// The numbers that are yet to be added: `rows` rows, packed, of `of_row` each. Those of a row are added first, and then the rows.
+// The numbers still to be added: `rows` rows, packed, of `of_row` each. First a row's numbers are added, and then the rows.
 // add_blocks plans one launch of add_groups_kernel after another by it.
 struct NumbersOfRows {
-  static constexpr std::uint64_t group = sum_group;  // what a thread adds; a block adds as many groups
+  static constexpr std::uint64_t group = sum_group;  // numbers added by a thread; a block adds as many groups
 
   std::uint64_t rows, of_row;
 
-  // Rows of one number are numbers of one row; so is what is empty.
+  // Returns rows of one number as numbers of one row, and likewise empty ones.
   static NumbersOfRows of(std::uint64_t rows, std::uint64_t of_row) {
     if (rows > 1 && of_row > 1) return {rows, of_row};
     return {1, rows * of_row};
@@ -118,21 +118,21 @@ struct NumbersOfRows {
   std::uint64_t count() const { return rows * of_row; }
   PARALLAX_HOST_DEVICE std::uint64_t groups_of_row() const { return of_row > group ? ceil_div(of_row, group) : 1; }
   PARALLAX_HOST_DEVICE std::uint64_t groups() const { return rows * groups_of_row(); }
-  // Where a group begins among the numbers, and so where the one before it ends.
+  // Returns the beginning of a group among the numbers, the end of the group before.
   PARALLAX_HOST_DEVICE std::uint64_t begin(std::uint64_t number) const {
     return number / groups_of_row() * of_row + number % groups_of_row() * group;
   }
-  // Blocks' worth of work.
+  // Returns the blocks' worth of work.
   PARALLAX_HOST_DEVICE std::uint64_t tiles() const { return ceil_div(groups(), group); }
-  // What a launch leaves: a number a group; of one row a number a block, whose groups are a group themselves.
+  // Returns a launch's results: a number a group; of one row a number a block, whose groups are a group themselves.
   NumbersOfRows added() const { return of(rows, rows == 1 ? tiles() : groups_of_row()); }
-  // Whether a launch leaves one number.
+  // Returns true if a launch leaves one number.
   bool last() const { return rows == 1 && tiles() == 1; }
 };
 
-// Writes what a launch leaves of the numbers. They lie `sums` side by side, and so do those that are left.
-// Grid: blocks stride over tiles of 64 groups of one of the sums. Memory: everything is read once. A tile lies in shared memory,
-// each group one place further than it is long, so that threads that add a group each read from different banks.
+// Writes a launch's results. The numbers lie `sums` side by side, and so do the results. Grid: blocks stride over tiles of 64
+// groups of one of the sums. Memory: everything is read once. A tile lies in shared memory, each group one place further than
+// it is long, so threads that add a group each read from different banks.
 template <unsigned sums>
 __global__ void __launch_bounds__(block_threads) add_groups_kernel(double const* numbers, NumbersOfRows of, double* out) {
   constexpr auto group = static_cast<unsigned>(NumbersOfRows::group);
@@ -196,13 +196,13 @@ void scale_down(cudaStream_t stream, T* values, std::uint64_t n, Computed<T> div
       RowsView<T>{values, 1, 0});
 }
 
-// How many blocks a sum over n elements is cut into.
+// Returns the number of blocks for a sum over n elements.
 inline std::uint64_t measured_blocks(std::int64_t n) {
   return detail::ceil_div(static_cast<std::uint64_t>(n), static_cast<std::uint64_t>(measured_block));
 }
 
-// out[i * measured_blocks(width) + b], in device memory, = the sum of the squares of block b of row i, in double. What
-// add_blocks makes of them is RowOps<HostSpace>::sum_of_row_squares.
+// out[i * measured_blocks(width) + b], in device memory, = the sum of the squares of block b of row i, in double. add_blocks
+// makes RowOps<HostSpace>::sum_of_row_squares of them.
 template <class T>
 void sum_of_squares(cudaStream_t stream, RowsView<T const> rows, double* out) {
   std::uint64_t const blocks = measured_blocks(rows.width), all = blocks * static_cast<std::uint64_t>(rows.rows);
@@ -210,17 +210,17 @@ void sum_of_squares(cudaStream_t stream, RowsView<T const> rows, double* out) {
   launch(stream, detail::grid_for(all), block_threads, 0, detail::sum_of_squares_kernel<T, block_threads>, rows, blocks, out);
 }
 
-// How many numbers add_blocks needs room for, for each of its sums: the blocks', and what it makes of them on its way.
+// Returns the number of numbers in add_blocks' room, for each of its sums: the blocks', and its results on the way.
 inline std::uint64_t numbers_to_add(std::uint64_t rows, std::uint64_t of_row) {
   auto left = detail::NumbersOfRows::of(rows, of_row);
   std::uint64_t all = left.count();
   for (; !left.last(); all += left.count()) left = left.added();
   return all;
 }
-// out[k] = sum k of the blocks of `rows` rows, `of_row` of each; number k of block b is numbers[b * sums + k]. They are added as
-// sum_group says: the blocks of each row, and then the rows. Of no blocks it is zero. `numbers` has room for `numbers_to_add`
-// of each sum; behind the blocks' comes what each launch leaves to the next. Up to 4096 blocks of one row, or rows of one block,
-// take one launch, up to 2^24 two. Rows of several blocks take one or two more.
+// out[k] = sum k of the blocks of `rows` rows, `of_row` of each; number k of block b is numbers[b * sums + k]. They are added
+// by the rule of sum_group: the blocks of each row, and then the rows. Of no blocks it is zero. `numbers` has room for
+// `numbers_to_add` of each sum; behind the blocks' come each launch's results for the next. Up to 4096 blocks of one row, or
+// rows of one block, take one launch, up to 2^24 two. Rows of several blocks take one or two more.
 template <unsigned sums>
 void add_blocks(cudaStream_t stream, double* numbers, std::uint64_t rows, std::uint64_t of_row, double* out) {
   for (auto left = detail::NumbersOfRows::of(rows, of_row);; left = left.added()) {

@@ -1,5 +1,5 @@
-// What a step must know of rows on a CUDA device before it goes on: sought by kernels, and brought to the host in one copy. For
-// every compiler; kernel/cuda/row_ops.hpp includes it.
+// Facts about rows on a CUDA device, for a step to know before it goes on: sought by kernels, and brought to the host in one
+// copy. For every compiler; kernel/cuda/row_ops.hpp includes it.
 #pragma once
 
 #include <cstddef>
@@ -13,22 +13,22 @@
 
 namespace parallax::inline v0_2 {
 
-// All answers lie in one block of memory, and come to pinned memory in one copy, by which a step waits for them once at most.
-// Rows are of float or double, and lie on the device.
+// Findings on a device. All answers lie in one block of memory, and come to pinned memory in one copy, so a step waits for them
+// once at most. Rows are of float or double, and lie on the device.
 template <>
 class Findings<CudaSpace> {
  public:
-  // Forgets what was sought, and keeps the memory.
+  // Forgets all searches, and keeps the memory.
   void clear() { sought_.clear(), bytes_ = 0; }
-  // Local. Remembers what is sought of `rows`, and returns the number by which the answer is asked for.
+  // Local. Remembers a search of `rows`, and returns the number of its answer.
   template <class T>
   std::uint32_t seek(Sought what, RowsView<T const> rows) {
     sought_.push_back({what, rows, bytes_});
     bytes_ += what == Sought::squares ? sizeof(double) : sizeof(NonFiniteElement);
     return static_cast<std::uint32_t>(sought_.size() - 1);
   }
-  // Starts all searches in the order of the stream, and the copy that brings their answers; called once after the last
-  // `seek`. Throws Error (device, out_of_memory).
+  // Starts all searches in the order of the stream, and the copy of their answers; called once after the last `seek`. Throws
+  // Error (device, out_of_memory).
   void start(RowOps<CudaSpace> const& ops) {
     if (sought_.empty()) return;
     there_.resize_with_slack(bytes_);
@@ -38,15 +38,15 @@ class Findings<CudaSpace> {
     device::copy(here_.data(), there_.data(), bytes_, cudaMemcpyDeviceToHost, ops.stream());
     brought_at_->record(ops.stream());
   }
-  // Whether the answers are here, asked without waiting; true where nothing was sought. Throws Error (device).
+  // Returns true if the answers are here, without waiting; true if nothing was sought. Throws Error (device).
   bool arrived() const { return sought_.empty() || brought_at_->reached(); }
 
-  // Of all rows together, in double, with the bits of the host's. Only once it has `arrived`.
+  // Returns the sum of all rows together, in double, with the bits of the host's. Only once it has `arrived`.
   template <class>
   double sum_of_squares(std::size_t number) const {
     return *here<double>(number);
   }
-  // The first in the order of rows; none where all are finite. Only once it has `arrived`.
+  // Returns the first in the order of rows; none if all are finite. Only once it has `arrived`.
   template <class>
   std::optional<NonFiniteElement> first_non_finite(std::size_t number) const {
     NonFiniteElement const first = *here<NonFiniteElement>(number);
@@ -55,18 +55,18 @@ class Findings<CudaSpace> {
   }
 
  private:
-  // One thing that is sought, and where its answer lies in the block of memory, in bytes from its beginning.
+  // One search, and the place of its answer in the block of memory, in bytes from its beginning.
   struct Search {
     Sought what;
     std::variant<RowsView<float const>, RowsView<double const>> rows;
     std::size_t place;
   };
-  // Where a kernel writes an answer, on the device.
+  // Returns the place of an answer for a kernel, on the device.
   template <class T>
   T* there(Search const& search) {
     return reinterpret_cast<T*>(there_.data() + search.place);
   }
-  // Where the host reads it.
+  // Returns the place of an answer for the host.
   template <class T>
   T const* here(std::size_t number) const {
     return reinterpret_cast<T const*>(here_.data() + sought_[number].place);

@@ -1,4 +1,4 @@
-// Where updates on a CUDA device take their gradients from: rows, packed or apart, and sums of rows; and how gradients are scaled
+// Sources of gradients for updates on a CUDA device: rows, packed or apart, and sums of rows; and the scaling of gradients
 // before a rule sees them. detail/kernel/cuda/updates.cuh gives them to its kernels.
 #pragma once
 
@@ -12,18 +12,18 @@ PARALLAX_STRICT_ARITHMETIC_BEGIN
 
 namespace parallax::inline v0_2::device {
 
-// What is done to a summed gradient before a rule sees it, in this order: it is divided by counts[k], a number for each
-// distinct key, or else by `divisor`, and multiplied by `scale`. By 1 nothing is divided or multiplied.
+// Scaling of a summed gradient before a rule sees it, in this order: it is divided by counts[k], a number for each distinct
+// key, or else by `divisor`, and multiplied by `scale`. By 1 nothing is divided or multiplied.
 template <class C>
 struct Scaling {
-  // What sums are divided by where there are no counts.
+  // Divisor of sums without counts.
   C divisor = C{1};
-  // Null, or a number for each distinct key, in device memory, by which its sum is divided instead.
+  // Null, or a number for each distinct key, in device memory: its sum's divisor instead.
   std::uint32_t const* counts = nullptr;
-  // What the quotient is multiplied by.
+  // Factor of the quotient.
   C scale = C{1};
 
-  // The gradient that a rule sees for element sum `sum` of distinct key number k.
+  // Returns the rule's gradient for element sum `sum` of distinct key number k.
   __device__ Strict<C> operator()(C sum, std::uint64_t k) const {
     if (counts) sum = detail::divide(sum, static_cast<C>(counts[k]));
     else if (divisor != C{1}) sum = detail::divide(sum, divisor);
@@ -33,8 +33,8 @@ struct Scaling {
 
 namespace detail {
 
-// Gradients of rows that are summed already, packed. A source, like RunSums and SpacedRows: `get` gives N columns of gradient
-// k, and a source with `skip` says which rows are left alone.
+// Gradients of rows already summed, packed. A source, like RunSums and SpacedRows: `get` gives N columns of gradient k, and a
+// source with `skip` says the rows to be left alone.
 template <class V>
 struct PackedRows {
   using value_type = V;
@@ -49,8 +49,8 @@ struct PackedRows {
   }
 };
 
-// The same, `stride` apart. With `skips` the number behind a gradient says how many named its row: where none did, the row is
-// left alone.
+// Gradients of rows already summed, `stride` apart. With `skips` the number behind a gradient counts the namings of its row: an
+// unnamed row is left alone.
 template <class V>
 struct SpacedRows {
   using value_type = V;
@@ -68,12 +68,12 @@ struct SpacedRows {
     return skips && rows[k * static_cast<std::uint64_t>(stride) + static_cast<std::uint64_t>(width)] == V{0};
   }
 };
-// Whether a source adds up what it gives, so that there is time to ask for other things meanwhile.
+// True if a source adds up its gradients, with time to ask for other numbers meanwhile.
 template <class Source>
 inline constexpr bool adds = false;
 template <class V, class Index>
 inline constexpr bool adds<RunSums<V, Index>> = true;
-// In place of numbers that are read when they are needed.
+// In place of numbers read only when needed.
 struct Later {
   __device__ explicit Later(void const*) {}
 };
@@ -83,13 +83,13 @@ __device__ bool left_alone([[maybe_unused]] Source const& source, [[maybe_unused
   else return false;
 }
 
-// The table row of gradient k, where there are no indices k.
+// Returns the table row of gradient k; without indices it is k.
 template <class Index>
 __device__ std::int64_t updated_row(Index const* indices, std::uint64_t k, Directory<Index> directory) {
   return indices ? directory(indices[k]) : static_cast<std::int64_t>(k);
 }
 
-// N columns of gradient k, scaled as a rule sees them.
+// Gets N columns of gradient k, scaled for a rule.
 template <int N, class Source, class C>
 __device__ void get_scaled(Source const& source, Scaling<C> const& scaling, std::uint64_t k, std::int64_t column,
                            Strict<C> (&gradients)[N]) {

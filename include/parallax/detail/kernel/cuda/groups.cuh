@@ -1,5 +1,5 @@
-// Equal keys grouped on a CUDA device: the kernels that read the runs off sorted keys. detail/kernel/cuda/sort.cuh launches
-// them behind its sort.
+// Equal keys grouped on a CUDA device: the kernels behind the sort, which read the runs off sorted keys.
+// detail/kernel/cuda/sort.cuh launches them.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +18,12 @@ inline constexpr unsigned all_lanes = 0xffffffffu;
 inline constexpr int tile_items = 8;                                     // keys a thread
 inline constexpr std::uint32_t tile_keys = tile_items * block_threads;  // keys a block
 
-// A thread's place in its warp, the warp's place in the block, and the mask of the lanes before this one.
+// Returns a thread's place in its warp, the warp's place in the block, and the mask of the lanes before this one.
 __device__ inline unsigned lane_number() { return threadIdx.x % warp_lanes; }
 __device__ inline unsigned warp_number() { return threadIdx.x / warp_lanes; }
 __device__ inline unsigned lanes_below() { return (1u << lane_number()) - 1; }
 
-// The sum of `value` over the lanes of the warp up to this one.
+// Returns the sum of `value` over the lanes of the warp up to this one.
 __device__ inline std::uint32_t warp_prefix(std::uint32_t value) {
   for (unsigned by = 1; by < warp_lanes; by *= 2) {
     std::uint32_t const before = __shfl_up_sync(all_lanes, value, by);
@@ -32,8 +32,8 @@ __device__ inline std::uint32_t warp_prefix(std::uint32_t value) {
   return value;
 }
 
-// The sum of `value` over the threads of the block before this one; total: over all. `sums`: 32 words of shared memory, free
-// again after the next barrier. The block has whole warps, at most 32.
+// Returns the sum of `value` over the threads of the block before this one; total: over all. `sums`: 32 words of shared memory,
+// free again after the next barrier. The block has whole warps, at most 32.
 __device__ inline std::uint32_t block_prefix(std::uint32_t value, std::uint32_t* sums, std::uint32_t& total) {
   std::uint32_t const up_to = warp_prefix(value);
   if (lane_number() == warp_lanes - 1) sums[warp_number()] = up_to;
@@ -44,8 +44,8 @@ __device__ inline std::uint32_t block_prefix(std::uint32_t value, std::uint32_t*
   return __shfl_sync(all_lanes, warps_up_to - own, static_cast<int>(warp_number())) + up_to - value;
 }
 
-// A block's part of sorted keys: warp after warp, `items` times 32 keys each, so that item i of lane l is the warp's key
-// 32 i + l. Position holds what is beyond the end as well.
+// A block's part of sorted keys: warp after warp, `items` times 32 keys each, so item i of lane l is the warp's key 32 i + l.
+// Position holds places beyond the end as well.
 template <class Position>
 struct Tile {
   Position first;  // of its positions
@@ -67,8 +67,8 @@ __device__ void load_items(Tile<Position> const& tile, Value const* values, Valu
   }
 }
 
-// Which of the tile's keys begin a run, 32 a word: word i is of item i of all lanes. `own` are the thread's keys of all that are
-// `sorted`. Returns how many runs the warp begins.
+// Finds the tile's keys at the beginnings of runs, 32 a word: word i is of item i of all lanes. `own` are the thread's keys of
+// all that are `sorted`. Returns the number of runs begun by the warp.
 template <class Position, class Key, int items>
 __device__ std::uint32_t find_heads(Tile<Position> const& tile, Key const* sorted, Key const (&own)[items],
                                     std::uint32_t (&heads)[items]) {
@@ -83,7 +83,7 @@ __device__ std::uint32_t find_heads(Tile<Position> const& tile, Key const* sorte
   return count;
 }
 
-// Writes what a grouping says of the tile's keys; `run` is the number of runs that begin before the warp's part of it.
+// Writes the grouping of the tile's keys; `run` is the number of runs that begin before the warp's part of it.
 template <class Position, class Key, class Index, int items>
 __device__ void emit_runs(Tile<Position> const& tile, std::uint32_t const (&heads)[items], std::uint32_t run,
                           Key const (&own)[items], std::uint32_t const (&order)[items], GroupingView<Index> const& out) {
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(block_threads)
 }
 
 // Grid: a block a stretch. Memory: keys and order are read once; order, inverse (at the positions), keys and offsets of runs
-// written. What runs begin before the stretch is summed from those of the stretches before it.
+// written. The number of runs before the stretch is summed from the stretches before it.
 template <class Key, class Index>
 __global__ void __launch_bounds__(block_threads)
     emit_groups_kernel(Key const* sorted, std::uint32_t const* order, std::uint64_t stretch, std::uint32_t const* stretch_runs,
@@ -162,8 +162,8 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
-// Grid: threads stride over the keys. Memory: keys are read, sort keys and positions written. Makes the pairs that the sort
-// works on: every key in the sort's type, and its position.
+// Grid: threads stride over the keys. Memory: keys are read, sort keys and positions written. Makes the pairs for the sort:
+// every key in the sort's type, and its position.
 template <class Key, class Index>
 __global__ void __launch_bounds__(block_threads)
     number_keys_kernel(Index const* keys, std::uint64_t n, Key* sort_keys, std::uint32_t* positions) {

@@ -1,5 +1,5 @@
-// Keys grouped on a CUDA device, of which the host learns how many there are, and more only if it asks; or grouped by the host,
-// and sent there. For every compiler; kernel/cuda/row_ops.hpp includes it.
+// Keys grouped on a CUDA device, with their number told to the host, and more only on demand; or grouped by the host, and sent
+// there. For every compiler; kernel/cuda/row_ops.hpp includes it.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace parallax::inline v0_2 {
 
-// Groups of either origin. What the device has made is brought to the host in parts, each by one copy, for which the host waits
-// as long as the queue's `await` does. All memory stays for the next batch. Everything may throw Error (device, out_of_memory).
+// Groups of either origin. The device's groups are brought to the host in parts, each by one copy. The host waits for it as
+// long as the queue's `await` does. All memory stays for the next batch. Everything may throw Error (device, out_of_memory).
 template <class Index>
 class Groups<Index, CudaSpace> {
   using Ops = RowOps<CudaSpace>;
@@ -24,17 +24,17 @@ class Groups<Index, CudaSpace> {
   class Keys {
    public:
     Keys() = default;  // of no groups: there is no key
-    // By `named`, of groups that outlive it.
+    // Made by `named`, of groups that outlive it.
     explicit Keys(Groups& groups) : groups_{&groups} {}
-    // How many there are; the host waits for the number where it does not have it.
+    // Returns the number of keys; the host waits for an unknown one.
     std::size_t size() const { return groups_ ? groups_->size() : 0; }
-    // At most so many; nothing is waited for.
+    // Returns a number not below it; nothing is waited for.
     std::size_t most() const { return groups_ ? groups_->most() : 0; }
-    // In the host's memory, where they are brought if they are not there.
+    // Returns the keys in the host's memory; they are brought if they are not there.
     std::span<Index const> here() const { return groups_->keys_here(); }
-    // In device memory, with room for `most()`: the first of them are keys, as many as `count` says.
+    // Returns device memory with room for `most()`: the first of them are keys, as many as `count` says.
     std::span<Index const> there(Ops const& ops) const { return {groups_->keys_there(ops), groups_->most()}; }
-    // How many there are, in device memory.
+    // Returns the number of keys, in device memory.
     std::uint32_t const* count(Ops const& ops) const { return groups_->there(ops).distinct; }
 
    private:
@@ -48,15 +48,16 @@ class Groups<Index, CudaSpace> {
     count_ = keys.size(), distinct_ = host_.size();
     here_ = Here::all, there_ = made_there_ = false;
   }
-  // Puts in the queue the grouping of `count` keys in [0, bound], which lie in device memory until it is done. Of none the host
-  // makes the groups, and `scratch` is for it.
+  // Puts in the queue the grouping of `count` keys in [0, bound], which lie in device memory until it is done. Without keys the
+  // host makes the groups, and `scratch` is for it.
   void group(Ops const& ops, Index const* keys, std::size_t count, std::int64_t bound, SortScratch<Index>& scratch) {
     if (count == 0) return group_here(ops, {}, bound, scratch);
     begin_there(ops, count);
     ops.group_keys(keys, bound + 1, view_);
   }
-  // The same, cut at bases[first], bases[first + stride], … and padded, so that each owner has as many places: a place is what was
-  // a distinct key, and `size()` is known. Nothing is brought to the host. `wrongs` and `tally` lie in device memory.
+  // Groups likewise, cut at bases[first], bases[first + stride], … and padded, so each owner has as many places: a place takes
+  // the part of a distinct key, and `size()` is known. Nothing is brought to the host. `wrongs` and `tally` lie in device
+  // memory.
   void group_padded(Ops const& ops, Index const* keys, std::size_t count, Index const* bases, std::size_t first,
                     std::size_t stride, std::int64_t bound, device::Padding const& padding,
                     std::span<std::uint32_t const> wrongs, device::PaddingTally* tally) {
@@ -73,18 +74,18 @@ class Groups<Index, CudaSpace> {
     view_ = padded, whole_ = padded_.data(), room_ = places;
     distinct_ = places;
   }
-  // Of groups of padded keys, which have arrived: `bound` and what is above are no keys.
+  // Drops the padding of arrived groups: `bound` and keys above it are no keys.
   void drop_padding(std::int64_t bound) { ops_->drop_padding(view_, bound); }
-  // The last key, grouped here, stands for indices that take no part: its run stays in `order`, and it is no distinct key.
+  // Drops the last key, grouped here, for indices that take no part: its run stays in `order`, and it is no distinct key.
   void drop_last() {
     host_.keys.resize(host_.keys.size() - 1);
     --*distinct_;
   }
-  // Whether the device has made them, and not the host.
+  // Returns true if the device has made them, and not the host.
   bool made_there() const { return made_there_; }
 
-  // Of groups that the device has made. Puts in the queue: where runs of keys begin that bases[first], bases[first + stride], …
-  // cut, `cuts` of them, in device memory; and how many keys are below `bound`, for the last one may be that, which stands for
+  // Cuts groups made by the device. Puts in the queue: the beginnings of the runs of keys cut by bases[first], bases[first +
+  // stride], …, `cuts` of them, in device memory; and the number of keys below `bound`, for the last one may be `bound`, for
   // indices that take no part. By one copy the host gets these numbers, and the sum of `wrongs`, which lie there.
   void cut(Index const* bases, std::size_t first, std::size_t stride, std::size_t cuts, std::int64_t bound,
            std::span<std::uint32_t const> wrongs) {
@@ -92,18 +93,18 @@ class Groups<Index, CudaSpace> {
     ops_->cut_groups(view_, bases, first, stride, cuts, bound, wrongs, told_.data());
     bring(told_.data(), (cuts + 3) * sizeof(std::uint32_t));
   }
-  // Whether the host has the numbers of the last `cut`; asked without waiting.
+  // Returns true if the host has the numbers of the last `cut`, without waiting.
   bool cut_is_here() const { return brought_at_->reached(); }
-  // The same, waited for.
+  // Waits for the numbers of the last `cut`.
   void await_cut() const { ops_->await(*brought_at_); }
-  // What else a cut tells.
+  // Further numbers of a cut.
   struct Told {
-    // How many indices take no part.
+    // Number of indices that take no part.
     std::size_t none;
-    // The sum of the numbers that were given.
+    // The sum of the given numbers.
     std::size_t wrong;
   };
-  // Once they are here: writes where the runs begin.
+  // Writes the beginnings of the runs, once they are here.
   Told take_cut(std::span<std::size_t> begins) {
     auto const* const numbers = brought<std::uint32_t>();
     std::copy_n(numbers, begins.size(), begins.data());
@@ -111,11 +112,11 @@ class Groups<Index, CudaSpace> {
     return {numbers[begins.size() + 1], numbers[begins.size() + 2]};
   }
 
-  // The number of keys that were grouped.
+  // Returns the number of grouped keys.
   std::size_t count() const { return count_; }
-  // At most so many of them are distinct.
+  // Returns a number not below the distinct ones.
   std::size_t most() const { return distinct_ ? *distinct_ : count_; }
-  // How many are distinct; the host waits for the number where it does not have it.
+  // Returns the number of distinct keys; the host waits for an unknown one.
   std::size_t size() const {
     if (!distinct_) {
       bring(view_.distinct, sizeof(std::uint32_t));
@@ -125,7 +126,7 @@ class Groups<Index, CudaSpace> {
     return *distinct_;
   }
 
-  // All of it in the host's memory; brought, and waited for, where it is not there.
+  // Returns all of it in the host's memory; brought, and waited for, if it is not there.
   Grouping<Index> const& here() {
     if (here_ == Here::all) return host_;
     std::size_t const u = size();
@@ -137,7 +138,7 @@ class Groups<Index, CudaSpace> {
     here_ = Here::all;
     return host_;
   }
-  // The distinct keys alone, likewise.
+  // Returns the distinct keys alone, likewise.
   std::span<Index const> keys_here() {
     if (here_ == Here::nothing) {
       std::size_t const u = size();
@@ -148,21 +149,21 @@ class Groups<Index, CudaSpace> {
     }
     return host_.keys.span();
   }
-  // As operations find it, for work that is put in the stream of `ops` from now on; valid until other keys are grouped.
+  // Returns the groups for operations, for work put in the stream of `ops` from now on; valid until other keys are grouped.
   device::GroupingView<Index> const& there(Ops const& ops) {
     if (!there_) send(ops);
     return view_;
   }
-  // The distinct keys, ascending, likewise.
+  // Returns the distinct keys, ascending, likewise.
   Index const* keys_there(Ops const& ops) { return there(ops).keys; }
-  // A reference to them.
+  // Returns a reference to the distinct keys.
   Keys named() { return Keys{*this}; }
 
  private:
-  // How much of it the host has.
+  // The host's part of the groups.
   enum class Here : unsigned char { nothing, keys, all };
 
-  // The arrays of so many keys in one block of memory, one after the other; of the distinct keys there are `named`.
+  // Returns the arrays of so many keys in one block of memory, one after the other; of the distinct keys there are `named`.
   static device::GroupingView<Index> arrays(std::byte* block, std::size_t named, std::size_t count) {
     auto* const numbers = reinterpret_cast<std::uint32_t*>(block + named * sizeof(Index));
     return {reinterpret_cast<Index*>(block),
@@ -172,12 +173,12 @@ class Groups<Index, CudaSpace> {
             numbers + named + 1 + 2 * count,
             static_cast<std::uint32_t>(count)};
   }
-  // The bytes of that block.
+  // Returns the bytes of such a block.
   static std::size_t bytes_of(std::size_t named, std::size_t count) {
     return named * sizeof(Index) + (named + 2 + 2 * count) * sizeof(std::uint32_t);
   }
 
-  // Room for the groups of so many keys that the device is going to make.
+  // Makes room for the device's groups of so many keys.
   void begin_there(Ops const& ops, std::size_t count) {
     ops_.emplace(ops);
     count_ = room_ = count, distinct_.reset();
@@ -186,7 +187,7 @@ class Groups<Index, CudaSpace> {
     view_ = arrays(made_.data(), count, count);
     whole_ = made_.data();
   }
-  // The host's groups go to the device in one copy.
+  // Sends the host's groups to the device in one copy.
   void send(Ops const& ops) {
     std::size_t const named = host_.size();
     std::byte* const room = upload_.room(bytes_of(named, count_));
@@ -196,7 +197,7 @@ class Groups<Index, CudaSpace> {
     std::copy_n(host_.order.data(), count_, sent.order);
     std::copy_n(host_.inverse.data(), count_, sent.inverse);
     *sent.distinct = static_cast<std::uint32_t>(named);
-    // What operations read of it they do not write.
+    // Operations only read them.
     view_ = arrays(const_cast<std::byte*>(upload_.start(ops.stream())), named, count_);
     there_ = true;
   }
@@ -207,7 +208,7 @@ class Groups<Index, CudaSpace> {
     device::copy(brought_.data(), from, bytes, cudaMemcpyDeviceToHost, ops_->stream());
     brought_at_->record(ops_->stream());
   }
-  // What was brought, as elements.
+  // Returns the last copy, as elements.
   template <class E>
   E const* brought() const {
     return reinterpret_cast<E const*>(brought_.data());
@@ -218,22 +219,22 @@ class Groups<Index, CudaSpace> {
     std::copy_n(from, n, to.data());
   }
 
-  // Of the queue in which the groups were made.
+  // Of the groups' queue.
   std::optional<Ops> ops_;
   Grouping<Index> host_;
   device::GroupingView<Index> view_;
   device::Upload upload_;
   Buffer<std::byte, CudaSpace> made_, padded_;
-  std::byte const* whole_ = nullptr;       // of both the one that `view_` is of
-  std::size_t room_ = 0;                   // for how many distinct keys it has room
-  Buffer<std::uint32_t, CudaSpace> told_;  // what `cut` has found
-  // What was brought last, and when: a number that is asked for is waited for at once.
+  std::byte const* whole_ = nullptr;       // the one of both behind `view_`
+  std::size_t room_ = 0;                   // its distinct keys, at most
+  Buffer<std::uint32_t, CudaSpace> told_;  // results of `cut`
+  // The last copy, and its time: a number asked for is waited for at once.
   mutable Buffer<std::byte, PinnedSpace> brought_;
   mutable std::optional<CudaEvent> brought_at_;
   std::size_t count_ = 0;
   mutable std::optional<std::size_t> distinct_ = 0;
   Here here_ = Here::nothing;
-  bool there_ = false, made_there_ = false;  // whether `view_` is of these keys, and whether the device has grouped them
+  bool there_ = false, made_there_ = false;  // `view_` is of these keys; the device has grouped them
 };
 
 }  // namespace parallax

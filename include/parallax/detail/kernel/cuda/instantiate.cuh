@@ -1,5 +1,5 @@
-// PARALLAX_CUDA_INSTANTIATE: all that variables on a CUDA device need of the kernels, for files that nvcc does not compile. A
-// program includes it, through kernel/cuda.cuh, in one file that nvcc compiles.
+// PARALLAX_CUDA_INSTANTIATE: all kernels' functions for variables on a CUDA device, for files not compiled by nvcc. A program
+// includes it, through kernel/cuda.cuh, in one file that nvcc compiles.
 #pragma once
 
 #include <cstddef>
@@ -17,23 +17,23 @@
 #include "parallax/detail/partition/hash.hpp"
 #include "parallax/optimizer/optimizer.hpp"
 
-// In one file that nvcc compiles, outside of all namespaces: what variables of a scalar type, whose tables are indexed by
-// `Index`, under each of the optimizers call of kernels, so that all other files of the program need only
-// kernel/cuda/row_ops.hpp and an ordinary compiler.
+// In one file that nvcc compiles, outside of all namespaces: all kernels called by variables of a scalar type, with tables
+// indexed by `Index`, under each of the optimizers. All other files of the program then need only kernel/cuda/row_ops.hpp and
+// an ordinary compiler.
 //   PARALLAX_CUDA_INSTANTIATE(float, std::int64_t, parallax::Sgd, parallax::Adagrad)
-// std::int64_t is the index of variables that name none. Further scalars, indices and optimizers: further lines, which may
-// overlap, but not be the same. Where one is missing the linker misses functions of parallax::RowOps<parallax::CudaSpace>,
-// whose names have the scalar, the index or the optimizer's rule that is to be added.
+// std::int64_t is the index of variables that name none. Further scalars, indices and optimizers: further lines. They may
+// overlap, but not be equal. Without one the linker misses functions of parallax::RowOps<parallax::CudaSpace>; their names have
+// the scalar, the index or the optimizer's rule to be added.
 #define PARALLAX_CUDA_INSTANTIATE(...) template struct ::parallax::device::Instantiated<__VA_ARGS__>;
 
 namespace parallax::inline v0_2 {
 namespace device {
 namespace detail {
 
-// Whose functions the lists below are of.
+// Class of the functions in the lists below.
 using Ops = RowOps<CudaSpace>;
 
-// The functions of all variables of a scalar.
+// Returns the functions of all variables of a scalar.
 template <class T>
 constexpr auto functions_of_scalar() {
   return std::tuple{&Ops::fill<T>,
@@ -48,7 +48,7 @@ constexpr auto functions_of_scalar() {
                     &Ops::sum_of_row_squares<T>};
 }
 
-// Those of tables: sums of gradients by key, and rows gathered and scattered.
+// Returns the functions of tables: sums of gradients by key, and rows gathered and scattered.
 template <class T, class Index>
 constexpr auto functions_of_table() {
   return std::tuple{&Ops::coalesce<T, Index>,
@@ -65,25 +65,25 @@ constexpr auto functions_of_table() {
                     &Ops::fill<std::uint32_t>,
                     &Ops::place_in_bags<T, Index>};
 }
-// Those of ids on a device, of 32 or 64 bits with a sign.
+// Returns the functions of ids on a device, of 32 or 64 bits with a sign.
 template <class Index, class Layout>
 constexpr auto functions_of_ids() {
   return std::tuple{&Ops::place_ids<std::int32_t, Layout, Index>, &Ops::place_ids<std::int64_t, Layout, Index>,
                     &Ops::take_offsets<std::int32_t>, &Ops::take_offsets<std::int64_t>, &Ops::rows_of_keys<Layout, Index>};
 }
 
-// The functions that set an optimizer's slots to their first values.
+// Returns the functions that set an optimizer's slots to their first values.
 template <class T, class... S>
 constexpr auto filling(slot_types<S...>) {
   return std::tuple{&Ops::fill<parallax::detail::slot_type<S, T>>...};
 }
-// apply_elements for a rule, its slots and a kind of scale.
+// Returns apply_elements for a rule, its slots and a kind of scale.
 template <class T, class Scale, class Rule, class... S>
 constexpr auto updating_elements(slot_types<S...>) {
   using Function = void (Ops::*)(std::int64_t, T*, T const*, Scale, Rule const&, parallax::detail::slot_type<S, T>*...) const;
   return static_cast<Function>(&Ops::apply_elements);
 }
-// apply_rows, for a rule and its slots of elements and of rows.
+// Returns apply_rows, for a rule and its slots of elements and of rows.
 template <class T, class Index, class Rule, class... S, class... R>
 constexpr auto updating_rows(slot_types<S...>, slot_types<R...>) {
   using C = computed_type<T>;
@@ -93,7 +93,7 @@ constexpr auto updating_rows(slot_types<S...>, slot_types<R...>) {
                                  Slots<parallax::detail::slot_type<R, C>...> const&) const;
   return static_cast<Function>(&Ops::apply_rows);
 }
-// apply_runs, likewise.
+// Returns apply_runs, likewise.
 template <class T, class Index, class Rule, class... S, class... R>
 constexpr auto updating_runs(slot_types<S...>, slot_types<R...>) {
   using C = computed_type<T>;
@@ -102,7 +102,7 @@ constexpr auto updating_runs(slot_types<S...>, slot_types<R...>) {
                                  Slots<parallax::detail::slot_type<R, C>...> const&) const;
   return static_cast<Function>(&Ops::apply_runs);
 }
-// apply_spaced_rows, likewise; it knows no index.
+// Returns apply_spaced_rows, likewise; it knows no index.
 template <class T, class Rule, class... S, class... R>
 constexpr auto updating_spaced_rows(slot_types<S...>, slot_types<R...>) {
   using C = computed_type<T>;
@@ -112,7 +112,7 @@ constexpr auto updating_spaced_rows(slot_types<S...>, slot_types<R...>) {
   return static_cast<Function>(&Ops::apply_spaced_rows);
 }
 
-// settle_rows and settle_all_rows, for optimizers that move rows which no step has named.
+// Returns settle_rows and settle_all_rows, for optimizers that move rows not named by a step.
 template <class T, class Index, class Rule, class... S, class... R>
 constexpr auto settling_rows(slot_types<S...>, slot_types<R...>) {
   using C = computed_type<T>;
@@ -132,7 +132,7 @@ constexpr auto adopting(slot_types<S...>) {
   return static_cast<Function>(&Ops::apply_elements);
 }
 
-// What a rule needs that measures a whole tensor: its sums, the rule made of them, and that one applied.
+// Returns the functions of a rule that measures a whole tensor: its sums, the rule made of them, and the latter applied.
 template <class T, std::size_t sums, class Rule, class... S>
 constexpr auto measuring(slot_types<S...>) {
   using Function =
@@ -142,7 +142,8 @@ constexpr auto measuring(slot_types<S...>) {
                     updating_elements<T, T, DeviceBuffer<Finished>>(slot_types<S...>{})};
 }
 
-// Those of an optimizer: for its slots, for dense variables where it works on elements or the tensor, and for rows.
+// Returns the functions of an optimizer: for its slots, for dense variables if it works on elements or the tensor, and for
+// rows.
 template <class T, class O>
 constexpr auto functions_of_elements() {
   using Rule = PlacedRule<decltype(std::declval<O const&>().at(std::int64_t{1}))>;
@@ -152,7 +153,7 @@ constexpr auto functions_of_elements() {
   else if constexpr (unit<O> == Unit::tensor) return measuring<T, measure_count<O, T>, Rule>(ElementSlots{});
   else return std::tuple{};
 }
-// For sparse variables, whatever the unit of the optimizer.
+// Returns the functions for sparse variables, for any unit of the optimizer.
 template <class T, class Index, class O>
 constexpr auto functions_of_rows() {
   using Bare = decltype(std::declval<O const&>().at(std::int64_t{1}));
@@ -169,7 +170,7 @@ constexpr auto functions_of_rows() {
     return std::tuple_cat(updating, settling, std::tuple{adopting<T, Bare>(typename O::element_slots{})});
   else return std::tuple_cat(updating, settling);
 }
-// All functions that an optimizer needs.
+// Returns all functions of an optimizer.
 template <class T, class Index, class O>
 constexpr auto functions_of_optimizer() {
   using C = computed_type<T>;
@@ -177,7 +178,7 @@ constexpr auto functions_of_optimizer() {
   if constexpr (is_short_float<T>) return std::tuple_cat(filled, functions_of_rows<T, Index, O>());
   else return std::tuple_cat(filled, functions_of_elements<T, O>(), functions_of_rows<T, Index, O>());
 }
-// What tables of 16 bits need besides: rows that are widened, or sent as they are.
+// Returns the further functions of tables of 16 bits: rows widened, or sent as they are.
 template <class T, class Index>
 constexpr auto functions_of_short_table() {
   if constexpr (is_short_float<T>)
@@ -186,20 +187,20 @@ constexpr auto functions_of_short_table() {
   else return std::tuple{};
 }
 
-// What `calibrate` measures with, for tables under Auto.
+// Returns the functions measured by `calibrate`, for tables under Auto.
 constexpr auto functions_of_calibration() {
   return std::tuple{&Ops::fill<float>, &Ops::add_to<float>, &Ops::gather_rows<float, std::int64_t const>};
 }
 
-// A type of the elements of variables, and one that numbers rows.
+// True for a type of the elements of variables, and for one that numbers rows.
 template <class T>
 inline constexpr bool is_scalar = std::is_same_v<T, float> || std::is_same_v<T, double> || is_short_float<T>;
 template <class Index>
 inline constexpr bool is_index = std::is_same_v<Index, std::int32_t> || std::is_same_v<Index, std::int64_t>;
-// Whether the arguments of the macro are what it takes.
+// True if the macro takes these arguments.
 template <class T, class Index, class... O>
 inline constexpr bool instantiable = is_scalar<T> && is_index<Index> && (true && ... && Optimizer<O>);
-// All functions of one line of the macro; none where its arguments are wrong, so that one sentence says so.
+// Returns all functions of one line of the macro; none for wrong arguments: one sentence says so.
 template <class T, class Index, class... O>
 constexpr auto functions_of_variables() {
   if constexpr (instantiable<T, Index, O...>)
@@ -212,14 +213,15 @@ constexpr auto functions_of_variables() {
 
 }  // namespace detail
 
-// See PARALLAX_CUDA_INSTANTIATE. An instantiation holds the address of every function, so that the compiler keeps them all.
+// Instances of one line: see PARALLAX_CUDA_INSTANTIATE. An instantiation holds the address of every function, so the compiler
+// keeps them all.
 template <class T, class Index, class... O>
 struct Instantiated {
   static_assert(
       detail::instantiable<T, Index, O...>,
       "parallax: PARALLAX_CUDA_INSTANTIATE is given a scalar (float, double; of tables BFloat16, Float16), the index of "
       "tables (std::int32_t, std::int64_t) and optimizers");
-  // Addresses of all functions, which nobody reads.
+  // Addresses of all functions, read by nobody.
   static constexpr auto functions = detail::functions_of_variables<T, Index, O...>();
 };
 

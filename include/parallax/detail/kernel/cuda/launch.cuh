@@ -1,5 +1,5 @@
-// How kernels are launched, on a stream and in no other way, and the few constants of the machine that grids are planned by.
-// Every launcher of the room goes through it.
+// The launch of kernels, on a stream and in no other way, and the few constants of the machine for the planning of grids. Every
+// launcher of the room goes through it.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,7 +12,7 @@
 #include "parallax/detail/core/config.hpp"
 #include "parallax/memory/cuda.hpp"
 
-// Before a loop that is written out as far as it should be: device compilers unroll it no further, which would cost registers.
+// Mark of a loop already written out as far as it should be: device compilers unroll it no further, at a cost of registers.
 #if defined(__CUDACC__)
 #define PARALLAX_DETAIL_AS_WRITTEN _Pragma("unroll 1")
 #else
@@ -24,17 +24,17 @@ namespace parallax::inline v0_2::device {
 // Threads of a warp, on every CUDA device so far.
 inline constexpr unsigned warp_lanes = 32;
 inline constexpr unsigned block_threads = 256;  // of most kernels
-// Blocks that a multiprocessor has room for, at least, of kernels that sum or update `pack` neighbouring elements a thread, in
-// C: they use at most 64 registers, or 80 for doubles, for packs of 16-bit numbers, each of which is a float by then, where
-// elements are `stored` in fewer bytes than that, and for `large` rules.
+// Returns the blocks that a multiprocessor has room for, at least, of kernels that sum or update `pack` neighbouring elements a
+// thread, in C. They use at most 64 registers, or 80 for doubles, for packs of 16-bit numbers, each of them a float by then,
+// for elements `stored` in fewer bytes, and for `large` rules.
 template <class C>
 constexpr unsigned resident_blocks(int pack, std::size_t stored = sizeof(C), bool large = false) {
   return pack > 4 || sizeof(C) > 4 || stored < sizeof(C) || large ? 3 : 4;
 }
 
-// Called by the launchers, on the host. Launches a kernel of `blocks` blocks on a stream, nothing where there are none, and
-// returns at once. Throws Error (device) where that fails. What the kernel does wrong shows later, in a call that waits.
-// Another compiler than CUDA's finds a `<cuda_runtime.h>` that runs kernels on the host (tests/cuda/emulator).
+// Launches a kernel of `blocks` blocks on a stream, nothing without blocks, and returns at once. Called by the launchers, on
+// the host. Throws Error (device) if the launch fails. A kernel's own fault shows later, in a call that waits. Another compiler
+// than CUDA's finds a `<cuda_runtime.h>` that runs kernels on the host (tests/cuda/emulator).
 template <class... P>
 void launch(cudaStream_t stream, unsigned blocks, unsigned threads, std::size_t shared_bytes, void (*kernel)(P...),
             std::type_identity_t<P>... arguments) {
@@ -50,7 +50,7 @@ void launch(cudaStream_t stream, unsigned blocks, unsigned threads, std::size_t 
 
 namespace detail {
 
-// The dynamic shared memory of a block, of the size that its launch has named, aligned to 16 bytes.
+// Returns the dynamic shared memory of a block, of the size given at its launch, aligned to 16 bytes.
 template <class T>
 __device__ inline T* shared_memory() {
 #if defined(__CUDACC__)
@@ -61,25 +61,27 @@ __device__ inline T* shared_memory() {
 #endif
 }
 
-// A thread's number in its grid, and how many threads the grid has: where a loop over elements begins, and its stride.
+// Returns a thread's number in its grid, and the number of the grid's threads: the beginning of a loop over elements, and its
+// stride.
 __device__ inline std::uint64_t thread_number() { return std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline std::uint64_t thread_count() { return std::uint64_t{gridDim.x} * blockDim.x; }
 
-// a / b, rounded up: how many blocks, tiles or steps of b hold a.
+// Returns a / b, rounded up: the number of blocks, tiles or steps of b for a.
 PARALLAX_HOST_DEVICE constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
 
-// Multiprocessors of the current device; 0 where there is none. Asked of the runtime each time: it answers from its memory.
+// Returns the multiprocessors of the current device; 0 if there is none. Asked of the runtime each time: it answers from its
+// memory.
 inline unsigned multiprocessors() {
   int device = 0, count = 0;
   if (cudaGetDevice(&device) == cudaSuccess &&
       cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) == cudaSuccess)
     return static_cast<unsigned>(count);
-  static_cast<void>(cudaGetLastError());  // what is handled here is no error of the launch that follows
+  static_cast<void>(cudaGetLastError());  // a handled error is none of the launch behind it
   return 0;
 }
 
-// Blocks for `work` blocks' worth of work, of kernels that stride over it: at most as many as fill the device `waves` times
-// over at eight blocks a multiprocessor, so that a device-side count below `work` leaves few blocks without any.
+// Returns the blocks for `work` blocks' worth of work, of kernels that stride over it: at most as many as fill the device
+// `waves` times over at eight blocks a multiprocessor, so a device-side count below `work` leaves few blocks without any.
 inline unsigned grid_for(std::uint64_t work, unsigned waves = 4) {
   return static_cast<unsigned>(std::min<std::uint64_t>(work, std::max(1u, multiprocessors() * 8 * waves)));
 }

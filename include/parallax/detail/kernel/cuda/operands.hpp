@@ -1,4 +1,4 @@
-// What operations on a CUDA device are given beside rows: groupings of keys, copies, optimizers' state. For every compiler:
+// Operands of operations on a CUDA device beside rows: groupings of keys, copies, optimizers' state. For every compiler:
 // kernel/cuda/row_ops.hpp declares operations on it, and the launchers are handed it as it is.
 #pragma once
 
@@ -10,58 +10,59 @@
 
 namespace parallax::inline v0_2::device {
 
-// Does not own. `Grouping` (detail/kernel/row_ops.hpp) in device memory: n keys grouped by value, u distinct ones. u is known
-// on the device alone, until somebody copies it; all arrays have room for u = n.
+// A view of a `Grouping` (detail/kernel/row_ops.hpp) in device memory: n keys grouped by value, u distinct ones. Does not own.
+// u is known on the device alone, until somebody copies it; all arrays have room for u = n.
 template <class Index>
 struct GroupingView {
   Index* keys = nullptr;              // u of n: the distinct keys, ascending
-  std::uint32_t* offsets = nullptr;   // u + 1 of n + 1: where each key's run begins in `order`
+  std::uint32_t* offsets = nullptr;   // u + 1 of n + 1: the beginning of each key's run in `order`
   std::uint32_t* order = nullptr;     // n: positions of the keys, run after run, ascending within a run
   std::uint32_t* inverse = nullptr;   // n: position -> number of its distinct key
   std::uint32_t* distinct = nullptr;  // 1: u
   std::uint32_t count = 0;            // n
 
-  // How many there may be of the distinct keys [first, last), of which a `last` of ~0u is the end of all.
+  // Returns the most there may be of the distinct keys [first, last); a `last` of ~0u is the end of all.
   std::uint32_t most(std::uint32_t first, std::uint32_t last) const {
     if (last == ~0u) last = count;
     return last > first ? last - first : 0;
   }
 };
 
-// Does not own. Tables that are kept one behind the other, and a batch of bags, of which each table has as many: its ids are
-// numbers in the table of their bag. In device memory; as it is made, there is one table, and ids are numbers in it.
+// Tables kept one behind the other, and a batch of bags, as many for each table: its ids are numbers in the table of their bag.
+// Does not own. In device memory; by default there is one table, and ids are numbers in it.
 template <class Index>
 struct StackView {
   Index const* firsts = nullptr;          // tables + 1: the first row of each, and the end
-  std::uint32_t const* begins = nullptr;  // tables * bags + 1: where each bag begins among the ids
+  std::uint32_t const* begins = nullptr;  // tables * bags + 1: the beginning of each bag among the ids
   std::uint32_t tables = 1;               // how many there are
   std::uint32_t bags = 0;                 // of one table
 };
 
-// How the groups of a batch are padded.
+// Padding of a batch's groups.
 struct Padding {
-  // To how many owners keys go.
+  // Number of owners.
   std::uint32_t owners = 0;
-  // How many keys to each at most.
+  // Most keys to each owner.
   std::uint32_t capacity = 0;
-  // Whether indices outside the table are errors, by which a batch misfits.
+  // Makes indices outside the table errors, by which a batch misfits.
   bool refuses = false;
 };
-// What batches have named that found no place, summed over all batches of a padded table. All zeros at first.
+// Parts of batches without a place, summed over all batches of a padded table. All zeros at first.
 struct PaddingTally {
   // Indices outside the table that took no part.
   std::uint64_t dropped = 0;
-  // Those that are errors.
+  // Indices outside the table as errors.
   std::uint64_t refused = 0;
-  // Offsets of bags that were wrong.
+  // Wrong offsets of bags.
   std::uint64_t wrong = 0;
-  // Runs of keys that were longer than the capacity.
+  // Runs of keys longer than the capacity.
   std::uint64_t overflows = 0;
-  // How long the longest of them was.
+  // Length of the longest of them.
   std::uint64_t longest = 0;
 };
 
-// How many blocks check and take the offsets of so many bags: each leaves a number, which a kernel of one block adds up.
+// Returns the number of blocks that check and take the offsets of so many bags: each leaves a number, added up by a kernel of
+// one block.
 constexpr std::size_t blocks_of_offsets(std::size_t bags) {
   constexpr std::size_t most = 64, offsets_of_block = 256;
   std::size_t const needed = bags / offsets_of_block + 1;
@@ -70,27 +71,27 @@ constexpr std::size_t blocks_of_offsets(std::size_t bags) {
 
 // One copy of many. Ranges written overlap nothing.
 struct Copy {
-  // Where the bytes are, in device memory.
+  // Source, in device memory.
   void const* from;
-  // Where they go, in device memory.
+  // Destination, in device memory.
   void* to;
-  // How many; 0 is a copy of nothing.
+  // Bytes; 0 is a copy of nothing.
   std::uint64_t bytes;
 };
 
-// The copies that one kernel makes, which is handed them by value: nothing has to be sent ahead of it, and nothing waited for.
+// The copies of one kernel, handed to it by value: nothing has to be sent ahead, and nothing waited for.
 struct CopyList {
-  // How many a list has room for: those of 4 KiB, which is what a kernel's arguments may take.
+  // Room of a list: 4 KiB, the most for a kernel's arguments.
   static constexpr std::uint32_t capacity = 168;
 
   // The first `count` of them are to be made.
   Copy copies[capacity];
-  // How many were added.
+  // Number of copies added.
   std::uint32_t count = 0;
-  // Bytes of the largest, by which the kernel's grid is shaped.
+  // Bytes of the largest, which shape the kernel's grid.
   std::uint64_t most_bytes = 0;
 
-  // Whether there is no room for another one.
+  // Returns true if there is no room for another one.
   bool full() const { return count == capacity; }
   // Adds a copy to a list that is not full.
   void add(Copy const& copy) {
@@ -106,10 +107,10 @@ static_assert(sizeof(CopyList) + sizeof(unsigned) <= 4096);
 template <class... S>
 struct Slots;
 
-// The slots of an optimizer that keeps nothing, and the end of every list.
+// The slots of an optimizer without state, and the end of every list.
 template <>
 struct Slots<> {
-  // `f()`: there is no table left.
+  // Calls `f()`: there is no table left.
   template <class F>
   decltype(auto) with_on_host(F const& f) const {
     return f();
@@ -121,13 +122,13 @@ template <class S, class... Rest>
 struct Slots<S, Rest...> {
   // The first slot: one of S for each element, or each row, of the table.
   RowsView<S> first;
-  // The other slots, in the order in which the rule takes them.
+  // The other slots, in the rule's order.
   Slots<Rest...> rest;
 
-  // The slots of a rule, in its order.
+  // Makes the slots of a rule, in its order.
   explicit Slots(RowsView<S> table, RowsView<Rest>... tables) : first{table}, rest{tables...} {}
 
-  // `f(table…)`, on the host: what launchers ask of all tables before they choose a kernel.
+  // Calls `f(table…)`, on the host: launchers ask all tables before they choose a kernel.
   template <class F>
   decltype(auto) with_on_host(F const& f) const {
     return rest.with_on_host([&](auto... tables) -> decltype(auto) { return f(first, tables...); });
@@ -138,18 +139,18 @@ struct Slots<S, Rest...> {
 template <class... S>
 Slots(RowsView<S>...) -> Slots<S...>;
 
-// An optimizer's rule as operations are given it: by value; or, of a step that is captured once and launched with other rules, where
-// device memory has it by the time that a kernel runs. See Capture.
+// An optimizer's rule for operations: by value; or, for a step captured once and launched with other rules, its place in device
+// memory, filled by the time a kernel runs. See Capture.
 template <class Rule>
 struct PlacedRule {
   // The rule of the step at hand.
   Rule rule;
-  // Null, or where it is instead.
+  // Null, or its place instead.
   Rule const* there = nullptr;
 };
 
-// Does not own. As of which step each row of a table is, and what the steps since then do to it, in device memory. A row that no step
-// has named meanwhile has to take them all, with a gradient of zero, before it is read or moved.
+// Ages of rows: the step of each row, and the rules of the steps since, in device memory. Does not own. A row named by no step
+// meanwhile has to take them all, with a gradient of zero, before it is read or moved.
 template <class Rule>
 struct RowAges {
   // By row: the last step that has moved it.
@@ -158,14 +159,14 @@ struct RowAges {
   KeptRules<Rule> kept;
   // Rows are brought up to this step.
   std::int64_t last;
-  // Null, or where the step after it is instead, of a step that is captured, and the rules.
+  // Null, or the place of the step after it instead, of a captured step, and of the rules.
   LaunchedStep<Rule> const* next = nullptr;
-  // Whether that step is going to move the rows itself, so that they are as of it from here on.
+  // True if the next step is going to move the rows itself, so they are as of it from here on.
   bool updates = false;
 };
 
 namespace detail {
-// What a rule is, wherever it lies.
+// A rule's own type, at any place.
 template <class Rule>
 struct BareRuleOf {
   using type = Rule;
@@ -175,7 +176,7 @@ struct BareRuleOf<PlacedRule<Rule>> {
   using type = Rule;
 };
 }  // namespace detail
-// The optimizer's rule that an operation is given, whether it is placed or not.
+// The rule's type of an operation, placed or not.
 template <class Rule>
 using BareRule = typename detail::BareRuleOf<Rule>::type;
 

@@ -1,4 +1,4 @@
-// How threads share rows: several neighbouring elements a thread, several threads a row, several rows a block. The kernels of
+// Threads that share rows: several neighbouring elements a thread, several threads a row, several rows a block. The kernels of
 // rows, sums and updates are written in its terms.
 #pragma once
 
@@ -13,14 +13,14 @@
 
 namespace parallax::inline v0_2::device::detail {
 
-// Neighbouring elements, moved in one load and one store where they have 16 bytes.
+// Neighbouring elements, moved in one load and one store if they have 16 bytes.
 template <class T, int N>
 struct alignas(N * sizeof(T)) Pack {
   T at[N];
 };
 
 inline constexpr std::size_t widest_access = 16;  // bytes
-// How many elements of T the widest access moves.
+// Elements of T in the widest access.
 template <class T>
 inline constexpr int pack_size = widest_access / sizeof(T);
 
@@ -43,7 +43,7 @@ struct word_of<2> {
   using type = std::uint16_t;
 };
 
-// N neighbouring elements, read by whole words. `from` is aligned to all of them, as in_packs has made sure.
+// Returns N neighbouring elements, read by whole words. `from` is aligned to all of them, by in_packs.
 template <int N, class T>
 __device__ inline Pack<T, N> load(T const* from) {
   using Word = typename word_of<sizeof(Pack<T, N>)>::type;
@@ -54,7 +54,7 @@ __device__ inline Pack<T, N> load(T const* from) {
   __builtin_memcpy(&pack, held, sizeof pack);
   return pack;
 }
-// Writes N neighbouring elements by whole words, to where `load` could read them.
+// Writes N neighbouring elements by whole words, to a place fit for `load`.
 template <int N, class T>
 __device__ inline void store(T* to, Pack<T, N> const& pack) {
   using Word = typename word_of<sizeof(Pack<T, N>)>::type;
@@ -64,7 +64,7 @@ __device__ inline void store(T* to, Pack<T, N> const& pack) {
   for (std::size_t i = 0; i < words; ++i) __stwb(reinterpret_cast<Word*>(to) + i, held[i]);
 }
 
-// Whether every row of a table, and every pack of it, begins at a multiple of `bytes`.
+// Returns true if every row of a table, and every pack of it, begins at a multiple of `bytes`.
 template <class T>
 bool rows_aligned(RowsView<T> table, std::size_t bytes) {
   return reinterpret_cast<std::uintptr_t>(table.data) % bytes == 0 &&
@@ -72,14 +72,14 @@ bool rows_aligned(RowsView<T> table, std::size_t bytes) {
          static_cast<std::size_t>(table.width) * sizeof(T) % bytes == 0;
 }
 
-// Whether rows of tables of unlike elements can be read pack by pack, N elements of each.
+// Returns true if rows of tables of unlike elements can be read pack by pack, N elements of each.
 template <int N, class... T>
 bool in_packs(RowsView<T>... tables) {
   return (rows_aligned(tables, N * sizeof(T)) && ...);
 }
 
-// Launchers choose their kernel by it, on the host. Calls f with std::integral_constant of how many elements of each
-// table a thread moves at once: as many of the largest as 16 bytes hold, where all tables lie so, else 1.
+// Calls f with std::integral_constant of the number of elements of each table that a thread moves at once: as many of the
+// largest as 16 bytes hold, if all tables lie so, else 1. Launchers choose their kernel by it, on the host.
 template <class F, class... T>
 void with_packs(F const& f, RowsView<T>... tables) {
   constexpr std::size_t largest = std::max({sizeof(T)...});
@@ -88,7 +88,7 @@ void with_packs(F const& f, RowsView<T>... tables) {
   else f(std::integral_constant<int, 1>{});
 }
 
-// Threads that share a row: the fewest that need as many steps as 32 would.
+// Returns the threads that share a row: the fewest with as few steps as 32.
 inline unsigned lanes_for(std::int64_t packs) {
   if (packs < 1) return 1;
   std::uint64_t const steps = ceil_div(static_cast<std::uint64_t>(packs), warp_lanes);
@@ -96,7 +96,7 @@ inline unsigned lanes_for(std::int64_t packs) {
 }
 inline unsigned teams_for(unsigned lanes) { return block_threads / lanes; }  // in a block
 
-// A thread's place among teams of `lanes` threads: which of all teams, which lane. Threads left over at a block's end have
+// A thread's place among teams of `lanes` threads: its team among all, and its lane. Threads left over at a block's end have
 // none.
 struct Team {
   std::uint64_t number, count;
@@ -112,7 +112,7 @@ struct Team {
   }
 };
 
-// How many there are of something: `most`, or as many as a number in device memory says that a kernel before has left there.
+// A number of things: `most`, or the number in device memory left there by a kernel before.
 struct Count {
   std::uint64_t most;
   std::uint32_t const* actual = nullptr;

@@ -1,5 +1,5 @@
-// Padded batches of a table on a CUDA device: the tally of what was wrong with them, and the host's copy of it.
-// kernel/cuda/row_ops.hpp includes it.
+// Padded batches of a table on a CUDA device: the tally of their errors, and the host's copy of it. kernel/cuda/row_ops.hpp
+// includes it.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +18,16 @@
 
 namespace parallax::inline v0_2 {
 
-// Kernels add to a tally, and now and then a copy of it comes to the host, never two at once. Its numbers only grow, so that no
-// copy is missed. A State is the table's, which has this. Everything may throw Error (device, out_of_memory).
+// A tally with its copies. Kernels add to it, and now and then a copy comes to the host, never two at once. Its numbers only
+// grow, so no copy is missed. A State is the owning table's. Everything may throw Error (device, out_of_memory).
 template <>
 class PaddedBatches<CudaSpace> {
   using Ops = RowOps<CudaSpace>;
 
  public:
-  // By the constructor of a padded table, before anything else: so many keys go to each owner, and `most_rows` are those that the
-  // index type can number. Throws Error (invalid_argument) for a capacity that makes no sense, and for more rows than leave room for
-  // two more keys.
+  // Begins, by the constructor of a padded table, before anything else: so many keys go to each owner, and `most_rows` is the
+  // index type's limit. Throws Error (invalid_argument) for a capacity that makes no sense, and for more rows than leave room
+  // for two more keys.
   template <class State>
   void begin(State const& state, std::uint32_t capacity, std::int64_t most_rows, int rank) {
     auto const refuse = [&](std::string_view why) { throw Error{Errc::invalid_argument, rank, "Variable", state.name(), why}; };
@@ -37,10 +37,10 @@ class PaddedBatches<CudaSpace> {
     capacity_ = capacity;
     there(state.ops());  // all zeros from here on
   }
-  // Whether batches are padded.
+  // Returns true if batches are padded.
   bool on() const { return capacity_ > 0; }
 
-  // By what plans, where batches are padded: see RowPlan::pad_there. What there was no place for is going to be told by `tell`.
+  // Pads a plan, called by plans if batches are padded: see RowPlan::pad_there. `tell` later reports keys without a place.
   template <class State, class Plan, class Place>
   void pad(State& state, Plan& plan, std::size_t count, Place&& place) {
     Ops const& ops = state.ops();
@@ -49,9 +49,9 @@ class PaddedBatches<CudaSpace> {
     bring(ops);
   }
 
-  // By what plans: tells what was wrong with earlier batches, as far as it is known, and throws Error (misuse) for indices of a padded
-  // table that are not `given_there`, in device memory. Of a table that is not padded for batches of a step that is captured: the
-  // host has to know how many rows go where.
+  // Checks a batch, called by plans: tells the errors of earlier batches, as far as known, and throws Error (misuse) for
+  // indices of a padded table that are not `given_there`, in device memory. Also for a captured step's batches of an unpadded
+  // table: the host has to know the number of rows for each owner.
   template <class State>
   void check(State& state, bool given_there, int rank, std::string_view operation) {
     auto const refuse = [&](std::string_view why) { throw Error{Errc::misuse, rank, operation, state.name(), why}; };
@@ -60,8 +60,8 @@ class PaddedBatches<CudaSpace> {
     tell(state, rank, operation, false);
     if (on() && !given_there) refuse("a padded table is indexed on its device: px::on_device(ids)");
   }
-  // Throws the error of earlier batches, which is told once; of what has come to the host so far, or, where it `waits`, of all of
-  // them. The state counts what was dropped.
+  // Throws the error of earlier batches, told once; of the tallies at the host so far, or, if it `waits`, of all of them. The
+  // state counts dropped indices.
   template <class State>
   void tell(State& state, int rank, std::string_view operation, bool waits) {
     if (!on()) return;
@@ -80,7 +80,7 @@ class PaddedBatches<CudaSpace> {
                                              " of px::Padded, up to ", news.longest}));
   }
 
-  // Where the step is captured, its graph holds the plan, which a state has just taken, and tells of its launches.
+  // Makes the graph of a captured step hold the plan, just taken from a state, and tell of its launches.
   template <class State, class Plan>
   void keep(State& state, Plan& plan) {
     auto* const capture = device::Capture::of(state.ops().stream());
@@ -88,7 +88,7 @@ class PaddedBatches<CudaSpace> {
   }
 
  private:
-  // A plan of a state, which nobody else takes.
+  // A plan of a state, taken by nobody else.
   template <class State, class Plan>
   class KeptPlan final : public device::Kept {
    public:
@@ -102,12 +102,12 @@ class PaddedBatches<CudaSpace> {
     Plan* plan_;
   };
 
-  // A graph was launched whose kernels add to the tally.
+  // Notes a launch of a graph with kernels that add to the tally.
   void launched(Ops const& ops) {
     behind_ = true;
     bring(ops);
   }
-  // Where kernels add to the tally, in device memory: all zeros before the first of them.
+  // Returns the tally for kernels, in device memory: all zeros before the first of them.
   device::PaddingTally* there(Ops const& ops) {
     if (there_.empty()) {
       there_.resize_with_slack(sizeof(device::PaddingTally));
@@ -125,7 +125,7 @@ class PaddedBatches<CudaSpace> {
     come_->record(ops.stream());
     coming_ = true, behind_ = false;
   }
-  // What has come since the last call, `longest` excepted.
+  // Returns the tally's growth since the last call, `longest` excepted.
   device::PaddingTally news_of(Ops const& ops, bool wait) {
     if (coming_ && (wait || come_->reached())) take(ops);
     if (wait && behind_) bring(ops), take(ops);
@@ -133,7 +133,7 @@ class PaddedBatches<CudaSpace> {
     return {known_.dropped - before.dropped, known_.refused - before.refused, known_.wrong - before.wrong,
             known_.overflows - before.overflows, known_.longest};
   }
-  // Waits for the copy that is on its way, if one is.
+  // Waits for the copy on its way, if there is one.
   void take(Ops const& ops) {
     if (!coming_) return;
     ops.await(*come_);

@@ -1,5 +1,5 @@
-// Groups of keys on a CUDA device, padded: as many places for each owner whatever the batch names, so that the host need not know
-// how many keys go where. Plans of tables with px::Padded call it, through RowOps<CudaSpace>.
+// Groups of keys on a CUDA device, padded: as many places for each owner for any batch, so the host need not know the number of
+// keys for each. Plans of tables with px::Padded call it, through RowOps<CudaSpace>.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace parallax::inline v0_2::device {
 
 namespace detail {
 
-// Whether a batch that was cut cannot be sent as it is: `told` is what cut_groups has left.
+// Returns true if a cut batch cannot be sent as it is. `told`: the results of cut_groups.
 __device__ inline bool misfits(Padding const& padding, std::uint32_t const* told) {
   bool misfit = told[padding.owners + 3] > 0 || (padding.refuses && told[padding.owners + 2] > 0);
   for (std::uint32_t owner = 0; owner < padding.owners; ++owner)
@@ -22,7 +22,7 @@ __device__ inline bool misfits(Padding const& padding, std::uint32_t const* told
   return misfit;
 }
 
-// Adds to the tally what of a batch has no place; by one thread.
+// Adds a batch's parts without a place to the tally; by one thread.
 __device__ inline void add_to_tally(PaddingTally& tally, Padding const& padding, std::uint32_t const* told) {
   std::uint32_t const none = told[padding.owners + 2];
   (padding.refuses ? tally.refused : tally.dropped) += none;
@@ -35,15 +35,15 @@ __device__ inline void add_to_tally(PaddingTally& tally, Padding const& padding,
   }
 }
 
-// Grid: threads stride over the places, then over the positions. Memory: keys, where their runs begin, and inverse are read once,
-// as many numbers written; what was cut, on the way of a binary search.
+// Grid: threads stride over the places, then over the positions. Memory: keys, the beginnings of their runs, and inverse are
+// read once, as many numbers written; the cuts, on the way of a binary search.
 template <class Index>
 __global__ void __launch_bounds__(block_threads)
     pad_groups_kernel(GroupingView<Index> from, std::uint32_t const* told, Padding padding, std::int64_t bound,
                       GroupingView<Index> to, PaddingTally* tally) {
   std::uint32_t const length = padding.capacity + 1, places = padding.owners * length;
   std::uint32_t const distinct = told[padding.owners + 1];
-  bool const lost = told[padding.owners + 3] > 0;  // by wrong offsets, by which nobody knows of an index in which bag it lies
+  bool const lost = told[padding.owners + 3] > 0;  // after wrong offsets nobody knows the bag of an index
   for (std::uint64_t place = thread_number(); place <= places; place += thread_count()) {
     auto const owner = static_cast<std::uint32_t>(place / length), at = static_cast<std::uint32_t>(place % length);
     if (place == places) {
@@ -78,10 +78,10 @@ __global__ void __launch_bounds__(warp_lanes) drop_padding_kernel(GroupingView<I
 
 }  // namespace detail
 
-// Of groups that were cut, `told` (see cut_groups): each owner's distinct keys, and behind them `bound`, capacity places in all,
-// and one more, which is bound + 1 where the batch misfits, else bound. `to` has places for all owners and shares the order of
-// `from`; what no key has named is an empty run; the inverse of positions without a place is the number of places. With
-// wrong offsets no position has one. `tally` is added to.
+// Pads cut groups, by `told` (see cut_groups): each owner's distinct keys, and behind them `bound`, capacity places in all, and
+// one more, bound + 1 if the batch misfits, else bound. `to` has places for all owners and shares the order of `from`; a place
+// without a key has an empty run; the inverse of positions without a place is the number of places. With wrong offsets no
+// position has one. `tally` is added to.
 template <class Index>
 void pad_groups(cudaStream_t stream, GroupingView<Index> const& from, std::uint32_t const* told, Padding const& padding,
                 std::int64_t bound, GroupingView<Index> const& to, PaddingTally* tally) {
@@ -90,8 +90,8 @@ void pad_groups(cudaStream_t stream, GroupingView<Index> const& from, std::uint3
          detail::pad_groups_kernel<Index>, from, told, padding, bound, to, tally);
 }
 
-// Of groups of padded keys from all ranks: `bound` and what is above are no distinct keys from here on, and where a rank has sent
-// bound + 1 there is none at all.
+// Drops the padding of groups of keys from all ranks: `bound` and keys above it are no distinct keys from here on, and if a
+// rank has sent bound + 1 there is none at all.
 template <class Index>
 void drop_padding(cudaStream_t stream, GroupingView<Index> const& groups, std::int64_t bound) {
   launch(stream, 1, warp_lanes, 0, detail::drop_padding_kernel<Index>, groups, bound);

@@ -1,5 +1,5 @@
-// Where a table's rows are, by ids on a CUDA device, and which rows keys stand for. Pulls and updates of ids that the host cannot
-// read call the first, through RowOps<CudaSpace>; the keys are then grouped. Tables of which every rank has all rows call the other.
+// Places of a table's rows, by ids on a CUDA device, and the rows behind keys. Pulls and updates of ids out of the host's sight
+// call the first, through RowOps<CudaSpace>; the keys are then grouped. Tables with all rows on every rank call the other.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace parallax::inline v0_2::device {
 
 namespace detail {
 
-// The number below `end` of the last entry that is not above `value`; the first one is not. `at(k)` ascends.
+// Returns the number below `end` of the last entry not above `value`; the first one is not. `at(k)` ascends.
 template <class T, class At>
 __device__ std::uint32_t last_not_above(std::uint32_t end, T value, At const& at) {
   std::uint32_t found = 0;
@@ -27,8 +27,8 @@ __device__ std::uint32_t last_not_above(std::uint32_t end, T value, At const& at
   return found;
 }
 
-// Grid: threads stride over the ids. Memory: ids are read, the bases of their owners, keys written; of a stack also where bags
-// begin, on the way of a binary search, and the first rows of the table.
+// Grid: threads stride over the ids. Memory: ids are read, the bases of their owners, keys written; of a stack also the
+// beginnings of bags, on the way of a binary search, and the first rows of the table.
 template <class Id, class Layout, class Index>
 __global__ void __launch_bounds__(block_threads)
     place_ids_kernel(Id const* ids, std::uint64_t n, Layout layout, std::int64_t all, Index const* bases,
@@ -52,8 +52,8 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
-// Grid: threads stride over the offsets. Memory: offsets are read, where bags begin is written, and behind that a number by each
-// block.
+// Grid: threads stride over the offsets. Memory: offsets are read, the beginnings of bags written, and behind them a number by
+// each block.
 template <class Offset>
 __global__ void __launch_bounds__(block_threads)
     take_offsets_kernel(Offset const* offsets, std::uint64_t bags, std::uint64_t n, std::uint32_t* begins) {
@@ -92,15 +92,15 @@ __global__ void __launch_bounds__(block_threads)
 
 }  // namespace detail
 
-// out[i] = keys[i] for the *count that there are, and `none` for the others, `most` in all.
+// out[i] = keys[i] for the *count present ones, and `none` for the others, `most` in all.
 template <class Index>
 void take_keys(cudaStream_t stream, Index const* keys, std::uint64_t most, std::uint32_t const* count, Index none, Index* out) {
   launch(stream, detail::grid_for(detail::ceil_div(most, block_threads)), block_threads, 0, detail::take_keys_kernel<Index>,
          keys, most, count, none, out);
 }
 
-// rows[i] = the row of the table that keys[i] stands for: the inverse of place_ids, of keys below the number of rows. There are
-// `most` keys, or where `count` is not null *count of them.
+// rows[i] = the row of the table behind keys[i]: the inverse of place_ids, of keys below the number of rows. There are `most`
+// keys, or, unless `count` is null, *count of them.
 template <class Layout, class Index>
 void rows_of_keys(cudaStream_t stream, Index const* keys, std::uint64_t most, std::uint32_t const* count, Layout const& layout,
                   Index const* bases, Index* rows) {
@@ -108,8 +108,8 @@ void rows_of_keys(cudaStream_t stream, Index const* keys, std::uint64_t most, st
          detail::rows_of_keys_kernel<Layout, Index>, keys, detail::Count{most, count}, layout, bases, rows);
 }
 
-// keys[i] = bases[owner] + local row of ids[i], as the layout says, which is a number in the table of the stack whose bags have
-// position i. Of an id outside that table, the row that its hash chooses there (`hashes`, of a table with rows), else the number of
+// keys[i] = bases[owner] + local row of ids[i], by the layout. ids[i] is a number in the table of the stack whose bags have
+// position i. Of an id outside its table, the row chosen there by its hash (`hashes`, of a table with rows), else the number of
 // all rows.
 template <class Id, class Layout, class Index>
 void place_ids(cudaStream_t stream, Id const* ids, std::uint64_t n, Layout const& layout, Index const* bases,
@@ -119,8 +119,8 @@ void place_ids(cudaStream_t stream, Id const* ids, std::uint64_t n, Layout const
          detail::place_ids_kernel<Id, Layout, Index>, ids, n, layout, layout.rows(), bases, stack, hashes, keys);
 }
 
-// begins[b] = offsets[b] for b <= bags, but not above n. Behind them are as many numbers as blocks_of_offsets says: how many offsets
-// each block has found that do not ascend from 0 to n.
+// begins[b] = offsets[b] for b <= bags, but not above n. Behind them are as many numbers as blocks_of_offsets says: each
+// block's number of offsets that do not ascend from 0 to n.
 template <class Offset>
 void take_offsets(cudaStream_t stream, Offset const* offsets, std::uint64_t bags, std::uint64_t n, std::uint32_t* begins) {
   launch(stream, static_cast<unsigned>(blocks_of_offsets(bags)), block_threads, 0, detail::take_offsets_kernel<Offset>, offsets,

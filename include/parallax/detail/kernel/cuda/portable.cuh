@@ -1,6 +1,5 @@
-// The row operations of a sparse update written with Thrust's algorithms alone, for every system that Thrust runs on: the
-// reference that the kernels beside it are compared with. It needs no nvcc where Thrust's device is the CPU
-// (-DTHRUST_DEVICE_SYSTEM=THRUST_DEVICE_SYSTEM_CPP).
+// The row operations of a sparse update written with Thrust's algorithms alone, for every system of Thrust's: the reference for
+// the kernels beside it. It needs no nvcc if Thrust's device is the CPU (-DTHRUST_DEVICE_SYSTEM=THRUST_DEVICE_SYSTEM_CPP).
 #pragma once
 
 #include <thrust/binary_search.h>
@@ -30,7 +29,7 @@ using device::detail::add;
 using device::detail::narrowed;
 using device::detail::widened;
 
-// Whether a run begins at sorted position p: 1 or 0. Summed over all positions it numbers the runs.
+// Returns 1 if a run begins at sorted position p, else 0. Summed over all positions it numbers the runs.
 template <class Key>
 struct BeginsRun {
   Key const* sorted;
@@ -38,7 +37,7 @@ struct BeginsRun {
   PARALLAX_HOST_DEVICE std::uint32_t operator()(std::uint64_t p) const { return p == 0 || sorted[p] != sorted[p - 1]; }
 };
 
-// Writes what a grouping says of sorted position p; numbers[p] is one more than the number of its run.
+// Writes the grouping of sorted position p; numbers[p] is one more than the number of its run.
 template <class Index>
 struct EmitRun {
   Index const* sorted;
@@ -59,7 +58,7 @@ struct EmitRun {
   }
 };
 
-// Writes one number, on whatever system the policy names.
+// Writes one number, on the policy's system.
 struct SetNumber {
   std::uint32_t* at;
   std::uint32_t number;
@@ -115,7 +114,7 @@ struct StoreSum {
   }
 };
 
-// The rule on one element whose slot, where it has one, lies at the same place of another table.
+// Applies the rule to one element whose slot, if it has one, lies at the same place of another table.
 template <class V, class Index, class T, class Rule>
 struct UpdateElement {
   SumElement<V, Index> sum;
@@ -151,8 +150,8 @@ void for_each_index(Policy const& policy, std::uint64_t n, F const& f) {
 
 }  // namespace detail
 
-// As device::group_keys. `policy` is one of Thrust's, which says where and, on a device, on which stream; `sorted` has room for
-// out.count keys, `numbers` for as many numbers.
+// Groups like device::group_keys. `policy` is one of Thrust's, with the system and, on a device, the stream; `sorted` has room
+// for out.count keys, `numbers` for as many numbers.
 template <class Policy, class Index>
 void group_keys(Policy const& policy, Index const* keys, GroupingView<Index> const& out, Index* sorted,
                 std::uint32_t* numbers) {
@@ -194,7 +193,7 @@ void coalesce(Policy const& policy, RowsView<V const> values, GroupingView<Index
                          detail::StoreSum<V, Index, T>{{values, groups}, out});
 }
 
-// As device::update_runs, for rules of elements with at most one slot, a table that lies like the parameters.
+// Updates like device::update_runs, for rules of elements with at most one slot, a table that lies like the parameters.
 template <class Policy, class V, class Index, class T, class Rule>
 void update_runs(Policy const& policy, RowsView<V const> values, GroupingView<Index> const& groups, Directory<Index> directory,
                  RowsView<T> table, Rule const& rule, T* slot) {

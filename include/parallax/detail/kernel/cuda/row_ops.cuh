@@ -1,5 +1,5 @@
-// RowOps<CudaSpace> for files that nvcc compiles: what row_ops.hpp declares, over the launchers beside it. kernel/cuda.cuh
-// includes it, and so does what instantiates it for other files.
+// RowOps<CudaSpace> for files compiled by nvcc: the bodies of row_ops.hpp, over the launchers beside it. kernel/cuda.cuh
+// includes it, and so do its instantiations for other files.
 #pragma once
 
 #include <algorithm>
@@ -61,7 +61,7 @@ void scale_rows_down(cudaStream_t stream, RowsView<T> rows, std::uint32_t const*
 
 inline constexpr std::uint64_t not_found = ~std::uint64_t{0};
 
-// The least of the numbers that a block's threads have found: thread 0 has it, which no other may read.
+// Returns the least of the numbers found by a block's threads: to thread 0 alone.
 __device__ inline std::uint64_t least_of_block(std::uint64_t mine, std::uint64_t (&found)[block_threads]) {
   found[threadIdx.x] = mine;
   for (unsigned half = block_threads / 2; half > 0; half /= 2) {
@@ -71,10 +71,9 @@ __device__ inline std::uint64_t least_of_block(std::uint64_t mine, std::uint64_t
   return threadIdx.x == 0 ? found[0] : mine;
 }
 
-// Each block writes the number of the first non-finite element that its threads have met, or not_found; elements are numbered
-// row by row. A thread stops at its first one.
-// Grid: threads stride over packs of N elements where rows lie packed, and the last n % N are taken one by one; else a team of
-// `lanes` threads a row, all teams stride over the rows. Memory: read once.
+// Writes, by each block, the number of the first non-finite element met by its threads, or not_found; elements are numbered row
+// by row. A thread stops at its first one. Grid: threads stride over packs of N elements if rows lie packed, and the last n % N
+// are taken one by one; else a team of `lanes` threads a row, all teams stride over the rows. Memory: read once.
 template <int N, class T>
 __global__ void __launch_bounds__(block_threads)
     first_non_finite_kernel(RowsView<T const> rows, unsigned lanes, std::uint64_t* firsts) {
@@ -104,8 +103,7 @@ __global__ void __launch_bounds__(block_threads)
   if (threadIdx.x == 0) firsts[blockIdx.x] = first;
 }
 
-// The element whose number is the least of those that blocks have found.
-// Grid: one block. Memory: a number for each block is read.
+// Writes the element of the least number found by the blocks. Grid: one block. Memory: a number for each block is read.
 template <class T>
 __global__ void __launch_bounds__(block_threads)
     tell_first_kernel(RowsView<T const> rows, std::uint64_t const* firsts, unsigned blocks, NonFiniteElement* out) {
@@ -134,7 +132,7 @@ __global__ void __launch_bounds__(block_threads) put_bytes_kernel(List const lis
     *reinterpret_cast<std::uint32_t*>(to + at) = *reinterpret_cast<std::uint32_t const*>(list.bytes + at);
 }
 
-// A rule as kernels are given it: an optimizer's by value; one that finish_rule has made, by its address on the device.
+// Returns a rule as kernels are given it: an optimizer's by value; one made by finish_rule, by its address on the device.
 template <class Rule>
 Rule const& as_argument(Rule const& rule) {
   return rule;
@@ -144,7 +142,7 @@ RuleThere<Rule> as_argument(DeviceBuffer<Rule> const& made) {
   return {made.data()};
 }
 
-// What a launcher is told of a scale, for each of the three kinds that apply_elements takes.
+// Returns a launcher's scaling, for each of the three kinds of apply_elements.
 template <class T>
 Scaling<T> scaling(Unscaled) {
   return {};

@@ -20,7 +20,7 @@ inline constexpr int rows_at_once = 4;  // loads of as many rows are under way i
 
 // Grid: a team of `lanes` threads takes four rows at a time, all teams stride over the rows. A thread moves every lanes-th unit
 // of its rows, at most 16 bytes each. Memory: each row is read once and written once, neighbouring threads at neighbouring
-// places. What is gathered of a row that is not below `end` is zeros.
+// places. A gathered row not below `end` is zeros.
 template <bool gather, class Unit, class Index>
 __global__ void __launch_bounds__(block_threads)
     move_rows_kernel(Unit* table, std::int64_t stride, std::int64_t width, Index const* indices, Directory<Index> directory,
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
-// Launches the move in units of `Unit`, if the rows of table and packed rows are whole numbers of them; says whether it has.
+// Launches the move in units of `Unit`, if the rows of table and packed rows are whole numbers of them; returns true if it has.
 template <bool gather, class Unit, class T, class Index>
 bool try_move_rows(cudaStream_t stream, RowsView<T> table, std::span<Index const> indices, Directory<Index> directory,
                    Count count, T* rows) {
@@ -62,7 +62,7 @@ bool try_move_rows(cudaStream_t stream, RowsView<T> table, std::span<Index const
   return true;
 }
 
-// In the widest units that all rows are whole numbers of.
+// Moves rows in the widest units of which all rows are whole numbers.
 template <bool gather, class T, class Index>
 void move_rows(cudaStream_t stream, RowsView<T> table, std::span<Index const> indices, Directory<Index> directory, Count count,
                T* rows) {
@@ -108,8 +108,8 @@ void add_rows(cudaStream_t stream, RowsView<T> table, std::span<Index const> ind
          indices.data(), directory, count, rows, lanes);
 }
 
-// Grid: a team of `lanes` threads takes four rows at a time, in packs of N elements; all teams stride over the rows. Memory: each
-// row is read once and written once. Zeros of a row that there is not.
+// Grid: a team of `lanes` threads takes four rows at a time, in packs of N elements; all teams stride over the rows. Memory:
+// each row is read once and written once. A missing row is zeros.
 template <int N, class W, class Index>
 __global__ void __launch_bounds__(block_threads)
     widen_rows_kernel(RowsView<W const> table, Index const* indices, Directory<Index> directory, std::uint64_t n,
@@ -141,9 +141,9 @@ __global__ void __launch_bounds__(block_threads)
 
 // All of these: pointers are to memory of the device, `rows` and `out` are packed, `indices` are int32, int64 or uint32, table
 // row = directory(index), widths may be odd, elements have 2, 4 or 8 bytes. With `count`, a number in device memory of at most
-// indices.size(), only the first *count indices are used. What is read never overlaps what is written.
+// indices.size(), only the first *count indices are used. Memory read never overlaps memory written.
 
-// Row i of out = table row directory(indices[i]), zeros where that is not below table.rows; indices may repeat.
+// Row i of out = table row directory(indices[i]), zeros if it is not below table.rows; indices may repeat.
 template <class T, class Index>
 void gather_rows(cudaStream_t stream, RowsView<std::type_identity_t<T> const> table, std::span<Index const> indices,
                  Directory<std::type_identity_t<Index>> directory, T* out, std::uint32_t const* count = nullptr) {
@@ -151,7 +151,7 @@ void gather_rows(cudaStream_t stream, RowsView<std::type_identity_t<T> const> ta
   detail::move_rows<true>(stream, from, indices, directory, {indices.size(), count}, out);
 }
 
-// The same of a table of numbers of 16 bits, which are widened.
+// Gathers likewise from a table of numbers of 16 bits, and widens them.
 template <class W, class Index>
 void widen_rows(cudaStream_t stream, RowsView<W const> table, std::span<Index const> indices,
                 Directory<std::type_identity_t<Index>> directory, Computed<W>* out) {

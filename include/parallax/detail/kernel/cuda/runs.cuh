@@ -1,5 +1,5 @@
-// What is read off a grouping on a CUDA device: lengths of runs, sums of counts, and where sorted keys are cut. Plans that a device
-// makes are cut by it, for their journeys, and where rows are counted their counts are made and summed by it.
+// Facts of a grouping on a CUDA device: lengths of runs, sums of counts, and cuts of sorted keys. Plans made by a device are
+// cut by it, for their journeys, and if rows are counted their counts are made and summed by it.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(block_threads)
 }
 
 // Grid: warps stride over the runs; the lanes of a warp share a run. Memory: order is read, counts at its positions; sums
-// written, and 1 for runs that are asked for and are not there.
+// written, and 1 for missing runs.
 template <class Index>
 __global__ void __launch_bounds__(block_threads)
     sum_counts_kernel(std::uint32_t const* counts, GroupingView<Index> groups, std::uint32_t first, std::uint32_t last,
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
-// The number of the first of n ascending keys that is not below `base`.
+// Returns the number of the first of n ascending keys not below `base`.
 template <class Key>
 __device__ std::uint32_t first_not_below(Key const* keys, std::uint32_t n, Key base) {
   std::uint32_t first = 0;
@@ -99,7 +99,7 @@ void run_lengths(cudaStream_t stream, GroupingView<Index> const& groups, std::ui
 }
 
 // out[k - first] = the sum of `counts` (one per position) over the positions of distinct key k, modulo 2^32; likewise, but 1 of
-// keys in [first, last) that are not there.
+// missing keys in [first, last).
 template <class Index>
 void sum_counts(cudaStream_t stream, std::uint32_t const* counts, GroupingView<Index> const& groups, std::uint32_t* out,
                 std::uint32_t first = 0, std::uint32_t last = ~0u) {
@@ -108,9 +108,10 @@ void sum_counts(cudaStream_t stream, std::uint32_t const* counts, GroupingView<I
          detail::sum_counts_kernel<Index>, counts, groups, first, last, out);
 }
 
-// told[k] = the number of the first distinct key >= bases[first + k * stride], for k below `cuts`; told[cuts] = how many distinct
-// keys are below `bound`, told[cuts + 1] = how many positions the others have, told[cuts + 2] = the sum of `wrongs` numbers, at most a block's threads. There is one other key at most, the last, and it is
-// no distinct key from here on; no base is above it. All arrays are on the device.
+// told[k] = the number of the first distinct key >= bases[first + k * stride], for k below `cuts`; told[cuts] = the number of
+// distinct keys below `bound`, told[cuts + 1] = the number of the others' positions, told[cuts + 2] = the sum of `wrongs`
+// numbers, at most a block's threads. There is one other key at most, the last, and it is no distinct key from here on; no base
+// is above it. All arrays are on the device.
 template <class Index>
 void cut_groups(cudaStream_t stream, GroupingView<Index> const& groups, Index const* bases, std::uint64_t first,
                 std::uint64_t stride, std::uint64_t cuts, std::int64_t bound, std::span<std::uint32_t const> wrongs,
@@ -119,7 +120,7 @@ void cut_groups(cudaStream_t stream, GroupingView<Index> const& groups, Index co
          wrongs.data(), static_cast<std::uint32_t>(wrongs.size()), told);
 }
 
-// Cuts ascending keys at ascending boundaries: begins[k] = the first position whose key is >= bases[k], the last one the number
+// Cuts ascending keys at ascending boundaries: begins[k] = the first position with a key >= bases[k], the last one the number
 // of keys; bucket k is [begins[k], begins[k + 1]). All arrays are on the device. There are `most` keys, or *count of them.
 template <class Key>
 void bucket(cudaStream_t stream, Key const* sorted_keys, std::uint32_t most, std::type_identity_t<Key> const* bases,

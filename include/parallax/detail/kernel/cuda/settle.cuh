@@ -1,5 +1,5 @@
-// Rows that steps have passed by on a CUDA device, brought up to date: each takes all steps since it was last moved, one after the
-// other, without leaving its registers. Tables of optimizers with exact semantics call it, through RowOps<CudaSpace>, before rows are
+// Rows passed by in steps on a CUDA device, brought up to date: each takes all steps since its last move, one after the other,
+// without leaving its registers. Tables of optimizers with exact semantics call it, through RowOps<CudaSpace>, before rows are
 // read or moved.
 #pragma once
 
@@ -20,20 +20,20 @@ PARALLAX_STRICT_ARITHMETIC_BEGIN
 namespace parallax::inline v0_2::device {
 namespace detail {
 
-// The step up to which rows are brought.
+// Returns the step to bring rows up to.
 template <class Rule>
 __device__ std::int64_t last_step(RowAges<Rule> const& ages) {
   return ages.next ? ages.next->own.step - 1 : ages.last;
 }
-// The rules up to that step.
+// Returns the rules up to the last step.
 template <class Rule>
 __device__ KeptRules<Rule> rules_of(RowAges<Rule> const& ages) {
   return ages.next ? ages.next->before : ages.kept;
 }
-// The number of the rule of a step. There is no rule of a step after the last one, so that most rules are of one step each.
+// Returns the number of the rule of a step. There is no rule of a step after the last one, so most rules are of one step each.
 template <class Rule>
 __device__ std::int64_t place_of(KeptRules<Rule> const& kept, std::int64_t step) {
-  std::int64_t const later = kept.rules[kept.count - 1].step - step;  // so many rules may follow at most
+  std::int64_t const later = kept.rules[kept.count - 1].step - step;  // at most so many rules behind it
   if (later <= 0) return kept.count - 1;
   std::int64_t least = later < kept.count ? kept.count - 1 - later : 0, most = kept.count - 1;
   if (kept.rules[least + 1].step > step) return least;
@@ -44,16 +44,16 @@ __device__ std::int64_t place_of(KeptRules<Rule> const& kept, std::int64_t step)
   return least;
 }
 
-// The gradient of a row that no step has named.
+// The gradient of a row named by no step.
 template <class C>
 struct NoGradients {
   __device__ Strict<C> operator[](std::int64_t) const { return {C{0}}; }
 };
 
-// The number of whole steps after which it is looked at once more whether elements rest.
+// The number of whole steps before the next look for elements at rest.
 inline constexpr std::int64_t between_looks = 8;
 
-// Returns whether all bits of some numbers are 0.
+// Returns true if all bits of some numbers are 0.
 template <class S, int N>
 __device__ bool is_blank(Loaded<S, N> const& numbers) {
   using Word = std::conditional_t<sizeof(S) == 8, std::uint64_t, std::uint32_t>;
@@ -66,14 +66,14 @@ __device__ bool is_blank(Loaded<S, N> const& numbers) {
   }
   return all == 0;
 }
-// Returns whether N elements rest in the step of a rule.
+// Returns true if N elements rest in the step of a rule.
 template <class Rule, class T, class... S, int N>
 __device__ bool all_rest(Rule const& rule, Loaded<T, N> const& parameters, Loaded<S, N> const&... held) {
   bool rest = true;
   for (int j = 0; j < N; ++j) rest = rest && rule.rests(parameters.values[j], held.values[j]...);
   return rest;
 }
-// Takes N numbers of a slot through a step in which they rest. Returns whether it changes any.
+// Takes N numbers of a slot through a step of rest. Returns true if it changes any.
 template <class Rule, class S, int N>
 __device__ bool fade(Rule const& rule, std::size_t slot, Loaded<S, N>& numbers) {
   bool changes = false;
@@ -85,8 +85,8 @@ __device__ bool fade(Rule const& rule, std::size_t slot, Loaded<S, N>& numbers) 
   return changes;
 }
 
-// Takes N neighbouring elements through the steps after `settled` up to `last`, where all of them rest with their slots alone.
-// Elements that are stored in fewer bits are rounded after each.
+// Takes N neighbouring elements through the steps after `settled` up to `last`; once all of them rest, their slots alone.
+// Elements stored in fewer bits are rounded after each.
 template <int N, class C, class Rule, class T, class... S>
 __device__ void settle_pack(KeptRules<Rule> const& kept, std::int64_t settled, std::int64_t last, Loaded<T, N> parameters,
                             Loaded<S, N>... held) {
@@ -129,7 +129,7 @@ __device__ void settle_pack(KeptRules<Rule> const& kept, std::int64_t settled, s
   (held.put(), ...);
 }
 
-// Says as of which step a row is. Called by all lanes of its team, once none of them looks at that any more.
+// Notes the step of a row. Called by all lanes of its team, once none of them looks at the earlier note any more.
 template <class Rule>
 __device__ void note_settled(RowAges<Rule> const& ages, std::int64_t row, std::int64_t settled, std::int64_t last,
                              unsigned lane, unsigned lanes_mask) {
@@ -137,14 +137,14 @@ __device__ void note_settled(RowAges<Rule> const& ages, std::int64_t row, std::i
   if (lane == 0 && settled <= last) ages.settled[row] = last + ages.updates;
 }
 
-// The lanes of a warp that are one team of so many, a power of two.
+// Returns the lanes of a warp that are one team of so many, a power of two.
 __device__ inline unsigned lanes_of_team(unsigned lanes) {
   return all_lanes >> (warp_lanes - lanes) << (threadIdx.x % warp_lanes / lanes * lanes);
 }
 
 // Grid: a team of `lanes` threads a row, a power of two, all teams stride over the rows. Memory: rows that are not up to date
-// are read and written once, with their slots, however many steps they take. At most 80 registers, or 128 for doubles: in 64
-// and 80 the bounds of a step and of its rule are spilled on sm_100.
+// are read and written once, with their slots, for any number of steps. At most 80 registers, or 128 for doubles: in 64 and 80
+// the bounds of a step and of its rule are spilled on sm_100.
 template <int N, class C, class T, class Index, class Rule, class ElementSlots>
 __global__ void __launch_bounds__(block_threads, sizeof(C) > 4 ? 2 : 3)
     settle_rows_kernel(Index const* indices, Directory<Index> directory, Count count, RowAges<Rule> ages, RowsView<T> table,
@@ -164,8 +164,8 @@ __global__ void __launch_bounds__(block_threads, sizeof(C) > 4 ? 2 : 3)
   }
 }
 
-// Grid: eight threads a row, all teams stride over the rows. Memory: rows that are not up to date are read and written in every step
-// that they take, for a rule measures all of a row before it moves it.
+// Grid: eight threads a row, all teams stride over the rows. Memory: rows that are not up to date are read and written in each
+// of their steps, for a rule measures all of a row before it moves it.
 template <class C, class T, class Index, class Rule, class ElementSlots, class RowSlots>
 __global__ void __launch_bounds__(block_threads, resident_blocks<C>(1))
     settle_measured_rows_kernel(Index const* indices, Directory<Index> directory, Count count, RowAges<Rule> ages,
@@ -200,8 +200,9 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(1))
 
 }  // namespace detail
 
-// Table rows directory(indices[k]), or without indices rows k, for all of `count`, with their slots, as of ages.last, or the step after
-// it. The indices differ. Slots lie like the table; `row_slots` are of rules that measure rows. Throws Error (device).
+// Settles table rows directory(indices[k]), or without indices rows k, for all of `count`, with their slots, as of ages.last,
+// or the step after it. The indices differ. Slots lie like the table; `row_slots` are of rules that measure rows. Throws Error
+// (device).
 template <class Index, class T, class Rule, class... S, class... R>
 void settle_rows(cudaStream_t stream, Index const* indices, detail::Count count,
                  Directory<std::type_identity_t<Index>> directory, RowAges<Rule> const& ages, RowsView<T> table,

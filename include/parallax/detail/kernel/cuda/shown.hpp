@@ -1,4 +1,4 @@
-// How operations on a CUDA device find what lies in the host's memory: sent there in one copy, over pinned memory. For every
+// Elements in the host's memory for operations on a CUDA device: sent there in one copy, over pinned memory. For every
 // compiler; kernel/cuda/row_ops.hpp includes it.
 #pragma once
 
@@ -14,19 +14,19 @@
 namespace parallax::inline v0_2 {
 namespace device {
 
-// Owns. Bytes on their way to the device, over pinned memory that is written again once the device has read it. A Shown has
-// one and fills it again in every step; it allocates only when there is more to send than ever before.
+// Bytes on their way to the device, over pinned memory; owns both. The pinned memory is written again once the device has read
+// it. A Shown has one and fills it again in every step; it allocates only for more bytes than ever before.
 class Upload {
  public:
-  // Room for so many bytes, to be filled. Waits for the last `start`, should the device not have come that far.
+  // Returns room for so many bytes, to be filled. Waits for the last `start`, should the device not have come that far.
   std::byte* room(std::size_t bytes) {
     if (reached_) reached_->synchronize();
     pinned_.resize_with_slack(bytes);
     device_.resize_with_slack(bytes);
     return pinned_.data();
   }
-  // Sends what was filled in, by one copy in the order of `stream`. Returns where it will be on the device, for what is put
-  // in the stream from now on. Throws Error (device).
+  // Sends the filled bytes, by one copy in the order of `stream`. Returns their place on the device, for work put in the stream
+  // from now on. Throws Error (device).
   std::byte const* start(cudaStream_t stream) {
     if (!reached_) reached_.emplace();
     if (!pinned_.empty())
@@ -34,7 +34,7 @@ class Upload {
     reached_->record(stream);
     return device_.data();
   }
-  // Where the last `start` has sent it; the address changes only by `room`.
+  // Returns the device's memory of the last `start`; the address changes only by `room`.
   std::byte const* there() const { return device_.data(); }
 
  private:
@@ -45,17 +45,17 @@ class Upload {
 
 }  // namespace device
 
-// Elements of the host's memory on the device, sent in one copy when they are asked for and were renewed.
+// Elements of the host's memory on the device, sent in one copy by the first question after a renewal.
 template <class T>
 class Shown<T, CudaSpace> {
  public:
-  // The elements in device memory, for work that is put in the stream of `ops` from now on; valid until the next `of` after a
+  // Returns the elements in device memory, for work put in the stream of `ops` from now on; valid until the next `of` after a
   // `renew`. Throws Error (device, out_of_memory).
   std::span<T const> of(RowOps<CudaSpace> const& ops, std::span<T const> host);
-  // Sends n elements that `fill` writes, called with where; they are valid until the next call. Errors as of `of`.
+  // Sends n elements written by `fill`, called with their place; they are valid until the next call. Errors as of `of`.
   template <class Fill>
   std::span<T const> write(RowOps<CudaSpace> const& ops, std::size_t n, Fill&& fill);
-  // The host has changed its elements: the next `of` sends them again.
+  // Notes that the host has changed its elements: the next `of` sends them again.
   void renew() { stale_ = true; }
 
  private:
@@ -65,7 +65,7 @@ class Shown<T, CudaSpace> {
 
 }  // namespace parallax
 
-// Operations complete; what they include at its end needs the above.
+// Operations complete; the headers at its end need the above.
 #include "parallax/kernel/cuda/row_ops.hpp"
 
 namespace parallax::inline v0_2 {

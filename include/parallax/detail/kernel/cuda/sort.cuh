@@ -20,20 +20,20 @@
 namespace parallax::inline v0_2::device {
 namespace detail {
 
-// The widest digit of the sort in one block, whose counters must fit its shared memory; and the most threads of that block.
+// The widest digit of the sort in one block, with counters that fit its shared memory; and the most threads of the block.
 inline constexpr int most_digit_bits = 7;
 inline constexpr std::uint32_t few_threads = 1024;
 template <class Key>
-inline constexpr std::uint32_t few_keys = 32 * 1024 / sizeof(Key);  // that 32 KiB of shared memory hold: 8192 or 4096
+inline constexpr std::uint32_t few_keys = 32 * 1024 / sizeof(Key);  // in 32 KiB of shared memory: 8192 or 4096
 
 // The counters of a digit for two warps, in a word of shared memory.
 struct alignas(4) TwoCounters {
   std::uint16_t of[2];
 };
-// How many such words a digit has: an odd number, so that digits that differ are in different banks.
+// Returns the number of such words for a digit: an odd number, so different digits are in different banks.
 PARALLAX_HOST_DEVICE constexpr unsigned counter_words(unsigned warps) { return (warps + 1) / 2 | 1u; }
 
-// This warp's, of a digit.
+// Returns this warp's counter of a digit.
 __device__ inline std::uint16_t& counter_of(TwoCounters* counters, unsigned digit) {
   return counters[digit * counter_words(blockDim.x / warp_lanes) + warp_number() / 2].of[warp_number() % 2];
 }
@@ -49,7 +49,7 @@ struct FewShared {
   std::uint32_t sums[warp_lanes];
 };
 
-// The lanes of the warp that are `there` with this digit. A vote for each bit, as __match_any_sync takes a turn for each digit.
+// Returns the lanes of the warp `there` with this digit. A vote for each bit, as __match_any_sync takes a turn for each digit.
 __device__ inline unsigned lanes_alike(unsigned digit, bool there) {
   unsigned alike = __ballot_sync(all_lanes, there);
   for (int bit = 0; bit < most_digit_bits; ++bit) {
@@ -59,7 +59,7 @@ __device__ inline unsigned lanes_alike(unsigned digit, bool there) {
   return alike;
 }
 
-// For each of a thread's keys, how many of its warp's keys with the same digit come before it; counts all of them.
+// Finds, for each of a thread's keys, the number of its warp's keys with an equal digit before it; counts all of them.
 template <class Key, int items>
 __device__ void rank_in_warp(Key const (&keys)[items], Tile<std::uint32_t> const& tile, int shift, unsigned mask,
                              TwoCounters* counters, std::uint32_t (&ranks)[items]) {
@@ -98,7 +98,7 @@ __device__ inline void places_from_counts(TwoCounters* counters, unsigned words,
   }
 }
 
-// Every thread's items to their places, and the items at its own places back.
+// Sends every thread's items to their places, and gets the items at its own places back.
 template <class Item, class Value, int items>
 __device__ void exchange(Item* shared, Tile<std::uint32_t> const& tile, std::uint32_t const (&places)[items],
                          Value (&held)[items]) {
@@ -111,7 +111,7 @@ __device__ void exchange(Item* shared, Tile<std::uint32_t> const& tile, std::uin
 }
 
 // Grid: one block, for all keys, of at most 1024 threads with at most 8 keys each, of 8 bytes 4. A stable sort by digits of at
-// most 7 bits, the lowest first, in registers and 42 KiB of shared memory; then the runs. One launch, where many keys take over ten.
+// most 7 bits, the lowest first, in registers and 42 KiB of shared memory; then the runs. One launch; many keys take over ten.
 template <class Key, class Index>
 __global__ void __launch_bounds__(few_threads)
     group_few_kernel(Index const* keys_in, int bits, int digit_bits, GroupingView<Index> out) {
@@ -151,17 +151,17 @@ __global__ void __launch_bounds__(few_threads)
   }
 }
 
-// Bits of the largest key below `bound`: what the sorts look at, and no more.
+// Returns the bits of the largest key below `bound`, all that the sorts look at.
 inline int significant_bits(std::int64_t bound) {
   return bound > 1 ? static_cast<int>(std::bit_width(static_cast<std::uint64_t>(bound - 1))) : 0;
 }
 
-// Where the scratch of a large grouping lies in one block of memory.
+// The scratch of a large grouping in one block of memory.
 template <class Key>
 struct SortPlan {
   std::size_t keys[2], positions[2], runs, sort;
 
-  // Of n keys, each part at a multiple of 256 bytes; what CUB wants comes last.
+  // Plans for n keys, each part at a multiple of 256 bytes; CUB's comes last.
   explicit SortPlan(std::uint64_t n) {
     std::size_t at = 0;
     auto const take = [&at](std::size_t size) {
@@ -174,7 +174,7 @@ struct SortPlan {
     runs = take(most_stretches * sizeof(std::uint32_t));
     sort = at;
   }
-  // How many bytes all parts have. CUB is asked for its own. Throws Error (device).
+  // Returns the bytes of all parts. CUB is asked for its own. Throws Error (device).
   static std::size_t bytes(std::uint32_t n, int bits) {
     std::size_t sort_bytes = 0;
     cub::DoubleBuffer<Key> no_keys{nullptr, nullptr};
@@ -185,8 +185,8 @@ struct SortPlan {
   }
 };
 
-// Many keys: numbered, sorted by CUB, the runs of every stretch counted, the groups written. `scratch` has
-// the bytes of a SortPlan, of which CUB is told that they are enough: to ask once more how many takes the host long.
+// Groups many keys: numbered, sorted by CUB, the runs of every stretch counted, the groups written. `scratch` has the bytes of
+// a SortPlan. CUB is told that they are enough: asking once more takes the host long.
 template <class Key, class Index>
 void group_many(cudaStream_t stream, Index const* keys, int bits, GroupingView<Index> const& out, std::byte* scratch) {
   std::uint64_t const n = out.count;
@@ -207,12 +207,12 @@ void group_many(cudaStream_t stream, Index const* keys, int bits, GroupingView<I
          out);
 }
 
-// Few keys, by the kernel of one block: digits are of equal width, and as few as can be.
+// Groups few keys, by the kernel of one block: digits are of equal width, and as few as can be.
 template <class Key, class Index>
 void group_few(cudaStream_t stream, Index const* keys, int bits, GroupingView<Index> const& out) {
   int const passes = (bits + most_digit_bits - 1) / most_digit_bits;
   int const digit_bits = passes > 0 ? (bits + passes - 1) / passes : 1;
-  constexpr std::uint32_t each = std::min(5u, few_keys<Key> / few_threads);  // of 8: what was fastest on an H200
+  constexpr std::uint32_t each = std::min(5u, few_keys<Key> / few_threads);  // of 8: the fastest on an H200
   std::uint32_t const wanted = std::max(std::min(out.count, 256u), (out.count + each - 1) / each);
   auto const threads = std::clamp<unsigned>((wanted + warp_lanes - 1) / warp_lanes * warp_lanes, warp_lanes, few_threads);
   launch(stream, 1, threads, 0, group_few_kernel<Key, Index>, keys, bits, digit_bits, out);
@@ -227,7 +227,7 @@ decltype(auto) with_sort_key(std::int64_t bound, F const& f) {
 
 }  // namespace detail
 
-// Bytes of scratch that grouping up to n keys in [0, bound) takes; 0 for few. Throws Error (device).
+// Returns the bytes of scratch for grouping up to n keys in [0, bound); 0 for few. Throws Error (device).
 inline std::size_t group_keys_scratch_bytes(std::uint64_t n, std::int64_t bound) {
   return detail::with_sort_key(bound, [&]<class Key>(Key) {
     if (n <= detail::few_keys<Key>) return std::size_t{0};
@@ -236,8 +236,8 @@ inline std::size_t group_keys_scratch_bytes(std::uint64_t n, std::int64_t bound)
 }
 
 // Groups out.count keys, all in [0, bound), by value, in the order of a stable sort. `scratch`, aligned to 256 bytes, has
-// group_keys_scratch_bytes(out.count, bound) of them. A key outside the bound makes wrong groups, but no stray access.
-// One launch for few keys (8192, or 4096 where keys need more than 32 bits), three and those of the sort for more.
+// group_keys_scratch_bytes(out.count, bound) of them. A key outside the bound makes wrong groups, but no stray access. One
+// launch for few keys (8192, or 4096 if keys need more than 32 bits), three and the sort's for more.
 template <class Index>
 void group_keys(cudaStream_t stream, Index const* keys, std::int64_t bound, GroupingView<Index> const& out, void* scratch) {
   static_assert(std::is_same_v<Index, std::int32_t> || std::is_same_v<Index, std::int64_t>);

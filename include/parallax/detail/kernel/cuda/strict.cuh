@@ -1,5 +1,5 @@
-// Numbers whose arithmetic a device compiler may not contract, and the types of numbers that rows are stored as. Kernels
-// compute in them, and hand them to the rules of optimizers.
+// Numbers with arithmetic that a device compiler may not contract, and the types of numbers stored in rows. Kernels compute in
+// them, and hand them to the rules of optimizers.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -22,7 +22,7 @@ struct Strict;
 
 namespace detail {
 
-// Each operation rounded by itself. Device compilers contract a product and a sum of plain operators into one operation that
+// Operations, each rounded by itself. Device compilers contract a product and a sum of plain operators into one operation that
 // rounds once; these intrinsics they leave alone (CUDA Math API, single and double precision intrinsics).
 #if defined(__CUDA_ARCH__)
 #define PARALLAX_DETAIL_ROUNDED(device, host) return device
@@ -41,13 +41,13 @@ PARALLAX_HOST_DEVICE inline double divide(double a, double b) noexcept { PARALLA
 PARALLAX_HOST_DEVICE inline double root(double a) noexcept { PARALLAX_DETAIL_ROUNDED(__dsqrt_rn(a), parallax::sqrt(a)); }
 #undef PARALLAX_DETAIL_ROUNDED
 
-// Whether T is a Strict number.
+// True if T is a Strict number.
 template <class T>
 inline constexpr bool is_strict = false;
 template <class T>
 inline constexpr bool is_strict<Strict<T>> = true;
 
-// The plain number in an operand of a mixed operation.
+// Returns the plain number in an operand of a mixed operation.
 template <class T>
   requires std::is_arithmetic_v<T>
 PARALLAX_HOST_DEVICE constexpr T raw(T number) noexcept {
@@ -59,121 +59,121 @@ PARALLAX_HOST_DEVICE constexpr auto raw(T number) noexcept {
   return number.value;
 }
 
-// One operand at least is strict, the other one strict or a plain number: what the operators below are for.
+// One operand at least is strict, the other one strict or a plain number: the operands of the operators below.
 template <class A, class B>
 concept StrictOperands = (is_strict<A> || is_strict<B>) && (is_strict<A> || std::is_arithmetic_v<A>) &&
                          (is_strict<B> || std::is_arithmetic_v<B>);
 
-// What an operation on an A and a B rounds to, by the rules of the language: float and int to float, float and double to
+// Type of an operation's result on an A and a B, by the rules of the language: float and int to float, float and double to
 // double.
 template <class A, class B>
 using rounded_to = decltype(raw(A{}) + raw(B{}));
 
 }  // namespace detail
 
-// A float or double that converts and mixes with other numbers as those do, but whose every operation rounds by itself: a rule
-// written with plain operators has the same bits on a device as on the host. Rules of optimizers are called with it on devices.
-// Arithmetic on what leaves it, static_cast<double>(x), leaves the promise too.
+// A float or double that converts and mixes with other numbers like those, but rounds each operation by itself: a rule written
+// with plain operators has the same bits on a device as on the host. Rules of optimizers are called with it on devices.
+// Arithmetic outside, static_cast<double>(x), leaves the promise too.
 template <std::floating_point T>
 struct Strict {
   // The number itself.
   T value;
 
   Strict() = default;
-  // A plain number, converted as the language does: constants of rules come in by it.
+  // Converts a plain number as the language does: constants of rules come in by it.
   template <class U>
     requires std::is_arithmetic_v<U>
   PARALLAX_HOST_DEVICE constexpr Strict(U number) noexcept : value{static_cast<T>(number)} {}
-  // A strict number of the other width, converted likewise.
+  // Converts a strict number of the other width, likewise.
   template <class U>
   PARALLAX_HOST_DEVICE constexpr Strict(Strict<U> number) noexcept : value{static_cast<T>(number.value)} {}
-  // The plain number, by `static_cast`: arithmetic on it is the compiler's again.
+  // Returns the plain number, by `static_cast`: arithmetic on it is the compiler's again.
   template <class U>
     requires std::is_arithmetic_v<U>
   PARALLAX_HOST_DEVICE constexpr explicit operator U() const noexcept {
     return static_cast<U>(value);
   }
 
-  // The number as it is.
+  // Returns the number as it is.
   PARALLAX_HOST_DEVICE constexpr Strict operator+() const noexcept { return *this; }
-  // The number with the other sign, which is exact.
+  // Returns the number with the other sign, exactly.
   PARALLAX_HOST_DEVICE constexpr Strict operator-() const noexcept { return Strict{-value}; }
-  // The sum as the operator below rounds it, converted to T.
+  // Adds, rounded like the operator below, converted to T.
   PARALLAX_HOST_DEVICE Strict& operator+=(auto b) noexcept { return *this = *this + b; }
-  // A difference, likewise.
+  // Subtracts, likewise.
   PARALLAX_HOST_DEVICE Strict& operator-=(auto b) noexcept { return *this = *this - b; }
-  // A product, likewise: never joined with a sum that follows.
+  // Multiplies, likewise: never joined with a sum behind it.
   PARALLAX_HOST_DEVICE Strict& operator*=(auto b) noexcept { return *this = *this * b; }
-  // A quotient, likewise: a true division.
+  // Divides, likewise: a true division.
   PARALLAX_HOST_DEVICE Strict& operator/=(auto b) noexcept { return *this = *this / b; }
 };
 
-// The sum, rounded to the type that the language gives an operation on both.
+// Returns the sum, rounded to the language's type for an operation on both.
 template <class A, class B>
   requires detail::StrictOperands<A, B>
 PARALLAX_HOST_DEVICE auto operator+(A a, B b) noexcept {
   using T = detail::rounded_to<A, B>;
   return Strict<T>{detail::add(static_cast<T>(a), static_cast<T>(b))};
 }
-// The difference, rounded likewise.
+// Returns the difference, rounded likewise.
 template <class A, class B>
   requires detail::StrictOperands<A, B>
 PARALLAX_HOST_DEVICE auto operator-(A a, B b) noexcept {
   using T = detail::rounded_to<A, B>;
   return Strict<T>{detail::subtract(static_cast<T>(a), static_cast<T>(b))};
 }
-// The product, rounded likewise, and never contracted with a sum.
+// Returns the product, rounded likewise, and never contracted with a sum.
 template <class A, class B>
   requires detail::StrictOperands<A, B>
 PARALLAX_HOST_DEVICE auto operator*(A a, B b) noexcept {
   using T = detail::rounded_to<A, B>;
   return Strict<T>{detail::multiply(static_cast<T>(a), static_cast<T>(b))};
 }
-// The quotient, rounded likewise.
+// Returns the quotient, rounded likewise.
 template <class A, class B>
   requires detail::StrictOperands<A, B>
 PARALLAX_HOST_DEVICE auto operator/(A a, B b) noexcept {
   using T = detail::rounded_to<A, B>;
   return Strict<T>{detail::divide(static_cast<T>(a), static_cast<T>(b))};
 }
-// Whether the plain numbers are equal: as comparisons of the language are, exact, and false for what is not a number.
+// Returns true if the plain numbers are equal: exact, like comparisons of the language, and false for not a number.
 template <class A, class B>
   requires detail::StrictOperands<A, B>
 PARALLAX_HOST_DEVICE constexpr bool operator==(A a, B b) noexcept {
   return detail::raw(a) == detail::raw(b);
 }
-// Whether a is less than b.
+// Returns true if a is less than b.
 template <class A, class B>
   requires detail::StrictOperands<A, B>
 PARALLAX_HOST_DEVICE constexpr bool operator<(A a, B b) noexcept {
   return detail::raw(a) < detail::raw(b);
 }
-// Whether a is less than b, or equal.
+// Returns true if a is less than b, or equal.
 template <class A, class B>
   requires detail::StrictOperands<A, B>
 PARALLAX_HOST_DEVICE constexpr bool operator<=(A a, B b) noexcept {
   return detail::raw(a) <= detail::raw(b);
 }
-// Whether a is greater than b.
+// Returns true if a is greater than b.
 template <class A, class B>
   requires detail::StrictOperands<A, B>
 PARALLAX_HOST_DEVICE constexpr bool operator>(A a, B b) noexcept {
   return detail::raw(a) > detail::raw(b);
 }
-// Whether a is greater than b, or equal.
+// Returns true if a is greater than b, or equal.
 template <class A, class B>
   requires detail::StrictOperands<A, B>
 PARALLAX_HOST_DEVICE constexpr bool operator>=(A a, B b) noexcept {
   return detail::raw(a) >= detail::raw(b);
 }
 
-// What parallax::sqrt is of a strict number: the square root, rounded by itself.
+// Returns parallax::sqrt of a strict number: the square root, rounded by itself.
 template <class T>
 PARALLAX_HOST_DEVICE Strict<T> root_of(Strict<T> number) noexcept {
   return {detail::root(number.value)};
 }
 
-// What arithmetic on stored numbers is done in: rows of 16-bit numbers are summed and updated in float.
+// Type of arithmetic on stored numbers: rows of 16-bit numbers are summed and updated in float.
 template <class T>
 struct computed_as {
   // The type itself, unless it is specialised.
@@ -182,29 +182,29 @@ struct computed_as {
 // Rows of bfloat16 numbers are computed in float.
 template <>
 struct computed_as<__nv_bfloat16> {
-  // Float, which holds every bfloat16 number.
+  // Float, with room for every bfloat16 number.
   using type = float;
 };
 // Rows of half precision are computed in float.
 template <>
 struct computed_as<__half> {
-  // Float, which holds every half.
+  // Float, with room for every half.
   using type = float;
 };
 // Rows of the library's own numbers of 16 bits are computed in float.
 template <class T>
   requires is_short_float<T>
 struct computed_as<T> {
-  // Float, which holds every one of them.
+  // Float, with room for every one of them.
   using type = float;
 };
-// What arithmetic on stored numbers of T is done in, as a type.
+// Type of arithmetic on stored numbers of T.
 template <class T>
 using Computed = typename computed_as<T>::type;
 
 namespace detail {
 
-// A stored number as what it is computed in; always exact.
+// Returns a stored number in its type of arithmetic; always exact.
 PARALLAX_HOST_DEVICE inline float widened(__nv_bfloat16 x) noexcept { return __bfloat162float(x); }
 PARALLAX_HOST_DEVICE inline float widened(__half x) noexcept { return __half2float(x); }
 PARALLAX_HOST_DEVICE inline float widened(BFloat16 x) noexcept { return x; }
@@ -212,7 +212,7 @@ PARALLAX_HOST_DEVICE inline float widened(Float16 x) noexcept { return x; }
 PARALLAX_HOST_DEVICE inline float widened(float x) noexcept { return x; }
 PARALLAX_HOST_DEVICE inline double widened(double x) noexcept { return x; }
 
-// To the nearest, ties to even.
+// Rounds to the nearest, ties to even.
 template <class T>
 PARALLAX_HOST_DEVICE T narrowed(Computed<T> x) noexcept {
   if constexpr (std::is_same_v<T, __nv_bfloat16>) return __float2bfloat16_rn(x);

@@ -16,8 +16,8 @@ PARALLAX_STRICT_ARITHMETIC_BEGIN
 namespace parallax::inline v0_2::device {
 namespace detail {
 
-// The sum of N columns of rows order[first] … order[last - 1], in order, from a copy of the first. Rows are loaded four at a
-// time. Positions have 32 bits here, as they have in groupings: in registers each takes half as much.
+// Returns the sum of N columns of rows order[first] … order[last - 1], in order, from a copy of the first. Rows are loaded four
+// at a time. Positions have 32 bits here, as in groupings: in registers each takes half as much.
 template <int N, class V>
 __device__ void sum_rows_of(RowsView<V const> values, std::uint32_t const* order, std::uint32_t first, std::uint32_t last,
                           std::int64_t column, Computed<V> (&sum)[N]) {
@@ -37,28 +37,28 @@ __device__ void sum_rows_of(RowsView<V const> values, std::uint32_t const* order
   for (; i < last; ++i) add_row(row(i));
 }
 
-// Sums of the rows of every run. A run's later chunks, those after its first, were summed before: the one that begins at sorted
-// position p lies in row p / 64 of `later`. No two chunks share such a row, for those of one run begin 64 apart, and a run's
-// first one, of 64, has no row.
+// Sums of the rows of every run. A run's later chunks, those after its first, were summed before: the sum of the one from
+// sorted position p on lies in row p / 64 of `later`. No two chunks share such a row, for those of one run begin 64 apart, and
+// a run's first one, of 64, has no row.
 template <class V, class Index>
 struct RunSums {
-  // What kernels of updates ask of a source of gradients: the type of its rows.
+  // Type of the rows, for kernels of updates.
   using value_type = V;
 
   RowsView<V const> values;
   GroupingView<Index> groups;
   Computed<V> const* later = nullptr;
   std::uint32_t first_run = 0,
-                last_run = ~0u;  // the runs that are asked for: number first_run … last_run - 1, as far as there are any
+                last_run = ~0u;  // the runs in demand: number first_run … last_run - 1, as far as there are any
 
-  // N columns of the sum of run k, from `column` on: its first chunk, summed here, and those of `later`.
+  // Gets N columns of the sum of run k, from `column` on: its first chunk, summed here, and those of `later`.
   template <int N>
   __device__ void get(std::uint64_t k, std::int64_t column, Computed<V> (&sum)[N]) const {
     using Sum = Pack<Computed<V>, N>;
     constexpr auto chunk = static_cast<std::uint32_t>(sum_chunk);
     std::uint32_t const begin = groups.offsets[k], end = groups.offsets[k + 1];
     sum_of_chunk(begin, end - begin > chunk ? begin + chunk : end, column, sum);
-    std::uint32_t left = (end - begin - 1) / chunk;  // later chunks, whose rows are neighbours
+    std::uint32_t left = (end - begin - 1) / chunk;  // later chunks: their rows are neighbours
     if (left == 0) return;
     Computed<V> const* next = later + (std::uint64_t{begin / chunk} + 1) * static_cast<std::uint64_t>(values.width) + column;
     auto const take_chunk = [&] {
@@ -77,18 +77,18 @@ struct RunSums {
     PARALLAX_DETAIL_AS_WRITTEN
     for (; left > 0; --left) add_chunk(take_chunk());
   }
-  // N columns of the sum of the rows at sorted positions [first, last).
+  // Returns N columns of the sum of the rows at sorted positions [first, last).
   template <int N>
   __device__ void sum_of_chunk(std::uint32_t first, std::uint32_t last, std::int64_t column, Computed<V> (&sum)[N]) const {
     sum_rows_of<N, V>(values, groups.order, first, last, column, sum);
   }
 };
 
-// Sorted positions [first, last) of a chunk; none where they are equal.
+// Sorted positions [first, last) of a chunk; none if they are equal.
 struct Chunk {
   std::uint32_t first, last;
 };
-// The later chunk that begins at one of the 64 sorted positions from `row` * 64 on, of runs [first_run, last_run).
+// Returns the later chunk that begins at one of the 64 sorted positions from `row` * 64 on, of runs [first_run, last_run).
 __device__ inline Chunk later_chunk(std::uint64_t row, std::uint32_t const* order, std::uint32_t const* inverse,
                                     std::uint32_t const* offsets, std::uint64_t first_run, std::uint64_t last_run) {
   std::uint64_t const at = row * sum_chunk;
@@ -101,8 +101,8 @@ __device__ inline Chunk later_chunk(std::uint64_t row, std::uint32_t const* orde
   return {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last)};
 }
 
-// Grid: a team of `lanes` threads a row of `later`, all teams stride over these rows; one whose 64 sorted positions begin no
-// later chunk is passed over. Memory: the rows of later chunks are read once, one row for 64 of them is written.
+// Grid: a team of `lanes` threads a row of `later`, all teams stride over these rows; rows without a later chunk at their 64
+// sorted positions are passed over. Memory: the rows of later chunks are read once, one row for 64 of them is written.
 template <int N, class V, class Index>
 __global__ void __launch_bounds__(block_threads, resident_blocks<Computed<V>>(N))
     sum_later_chunks_kernel(RunSums<V, Index> sums, Computed<V>* later, unsigned lanes) {
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<Computed<V>>(N)
 }
 
 // Grid: a team a run, all teams stride over the runs. Memory: every row is read once, rows of later chunks excepted, every sum
-// is written once, and zeros of runs that are asked for and are not there.
+// is written once, and zeros of missing runs.
 template <int N, class V, class Index, class T>
 __global__ void __launch_bounds__(block_threads, resident_blocks<Computed<V>>(N))
     coalesce_kernel(RunSums<V, Index> sums, T* out, unsigned lanes) {
@@ -139,8 +139,8 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<Computed<V>>(N)
     }
 }
 
-// Launches the sums of later chunks where runs can have any, and returns what the next kernel takes them by. `scratch` stays
-// until that one is done.
+// Launches the sums of later chunks if runs can have any, and returns the source for the next kernel. `scratch` stays until
+// this kernel is done.
 template <int N, class V, class Index>
 RunSums<V, Index> sum_later_chunks(cudaStream_t stream, RowsView<V const> values, GroupingView<Index> const& groups,
                                    void* scratch, std::uint32_t first = 0, std::uint32_t last = ~0u) {
@@ -155,16 +155,16 @@ RunSums<V, Index> sum_later_chunks(cudaStream_t stream, RowsView<V const> values
 
 }  // namespace detail
 
-// Bytes of scratch that sums over n positions of rows of V take: one row for 64.
+// Returns the bytes of scratch for sums over n positions of rows of V: one row for 64.
 template <class V>
 std::size_t sums_scratch_bytes(std::uint64_t n, std::int64_t width) {
   return n > sum_chunk ? detail::ceil_div(n, sum_chunk) * static_cast<std::size_t>(width) * sizeof(Computed<V>) : 0;
 }
 
 // Row k - first of out, packed, = the sum of the rows of `values` at the positions of distinct key k, for all u of them, or
-// those with numbers in [first, last); zeros where there is no such key, or its run is empty. The order is that of
-// RowOps<HostSpace>::coalesce. 16-bit rows are summed in float; `out`
-// is of that or of the rows' type. `scratch`, aligned to 256 bytes, has sums_scratch_bytes<V>(groups.count, width) of them.
+// those with numbers in [first, last); zeros if there is no such key, or its run is empty. The order is
+// RowOps<HostSpace>::coalesce's. 16-bit rows are summed in float; `out` is of float or of the rows' type. `scratch`, aligned to
+// 256 bytes, has sums_scratch_bytes<V>(groups.count, width) of them.
 template <class V, class Index, class T>
 void coalesce(cudaStream_t stream, RowsView<V const> values, GroupingView<Index> const& groups, T* out, void* scratch,
               std::uint32_t first = 0, std::uint32_t last = ~0u) {

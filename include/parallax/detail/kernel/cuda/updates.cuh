@@ -24,7 +24,7 @@ namespace parallax::inline v0_2::device {
 
 namespace detail {
 
-// f(table…) of slots, on the device.
+// Calls f(table…) of slots, on the device.
 template <class F>
 __device__ decltype(auto) with_tables(Slots<> const&, F const& f) {
   return f();
@@ -34,7 +34,7 @@ __device__ decltype(auto) with_tables(Slots<S, Rest...> const& element_slots, F 
   return with_tables(element_slots.rest, [&](auto... tables) -> decltype(auto) { return f(element_slots.first, tables...); });
 }
 
-// A stored number as a rule sees it: whole numbers as they are, all others strict, in what is computed in.
+// Type of a stored number for a rule: whole numbers as they are, all others strict, in their type of arithmetic.
 template <class T>
 struct loaded_as {
   using type = T;
@@ -45,12 +45,12 @@ struct loaded_as<T> {
   using type = Strict<Computed<T>>;
 };
 
-// In place of a rule: one that an earlier kernel has left in device memory.
+// In place of a rule: one left in device memory by an earlier kernel.
 template <class Rule>
 struct RuleThere {
   Rule const* rule;
 };
-// The rule itself, wherever it is.
+// Returns the rule itself, from any place.
 template <class Rule>
 __device__ Rule const& settled(Rule const& rule) {
   return rule;
@@ -64,20 +64,20 @@ __device__ Rule settled(PlacedRule<Rule> const& placed) {
   return placed.there ? *placed.there : placed.rule;
 }
 
-// N neighbouring numbers, as a rule sees them, and where they go back to.
+// N neighbouring numbers, for a rule, and their place.
 template <class T, int N>
 struct Loaded {
   typename loaded_as<T>::type values[N];
   T* at;
 
-  // Reads N numbers from `place`, aligned as `load` wants it.
+  // Reads N numbers from `place`, aligned for `load`.
   __device__ explicit Loaded(T* place) : at{place} {
     Pack<T, N> const pack = load<N>(place);
     for (int j = 0; j < N; ++j)
       if constexpr (std::is_integral_v<T>) values[j] = pack.at[j];
       else values[j] = {widened(pack.at[j])};
   }
-  // Writes them back, narrowed to what is stored.
+  // Writes them back, narrowed to the stored type.
   __device__ void put() const {
     Pack<T, N> pack;
     for (int j = 0; j < N; ++j)
@@ -87,13 +87,13 @@ struct Loaded {
   }
 };
 
-// N numbers from `place` on, held for a rule.
+// Returns N numbers from `place` on, held for a rule.
 template <int N, class T>
 __device__ inline Loaded<T, N> loaded_at(T* place) {
   return Loaded<T, N>{place};
 }
 
-// A number as a rule of plain numbers takes it.
+// Returns a number for a rule of plain numbers.
 template <class T>
 __device__ inline T& plain(Strict<T>& number) {
   return number.value;
@@ -103,7 +103,7 @@ __device__ inline T& plain(T& number) {
   return number;
 }
 
-// The rule on one element. One that is not written for any type of number is called with the plain ones, and may be contracted.
+// Applies the rule to one element. A rule not written for any type of number is called with plain ones, and may be contracted.
 template <class Rule, class C, class... H>
 __device__ void call_rule(Rule const& rule, Strict<C>& parameter, Strict<C> gradient, H&... held) {
   if constexpr (std::is_invocable_v<Rule const&, Strict<C>&, Strict<C>, H&...>) {
@@ -115,7 +115,7 @@ __device__ void call_rule(Rule const& rule, Strict<C>& parameter, Strict<C> grad
   }
 }
 
-// The rule on N neighbouring elements; then parameters and slots are stored.
+// Applies the rule to N neighbouring elements; then parameters and slots are stored.
 template <int N, class Rule, class C, class T, class... S>
 __device__ void update_pack(Rule const& rule, Strict<C> const (&gradients)[N], Loaded<T, N> parameters, Loaded<S, N>... slot) {
   for (int j = 0; j < N; ++j) call_rule(rule, parameters.values[j], gradients[j], slot.values[j]...);
@@ -123,8 +123,8 @@ __device__ void update_pack(Rule const& rule, Strict<C> const (&gradients)[N], L
   (slot.put(), ...);
 }
 
-// The same by what `get` makes of the gradients: parameters and slots are on their way by then, as they do not depend on it. The
-// rule is looked for last, so that no registers hold it before.
+// Applies the rule likewise, to the gradients of `get`: parameters and slots are on their way by then, as they do not depend on
+// gradients. The rule is looked for last, so no registers hold it before.
 template <class C, int N, class Rule, class Get, class T, class... S>
 __device__ void update_ahead(Rule const& given, Get const& get, Loaded<T, N> parameters, Loaded<S, N>... slot) {
   Strict<C> gradients[N];
@@ -160,14 +160,14 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N, sizeof(T)
   }
 }
 
-// Threads that measure a row together: as many as there are partial sums. And the bytes of shared memory that every device
-// gives a block without being asked.
-inline constexpr unsigned measuring_lanes = 8;  // as many as there are partial sums
+// Threads that measure a row together: as many as partial sums. And the bytes of shared memory given to a block by every device
+// without a question.
+inline constexpr unsigned measuring_lanes = 8;  // as many as partial sums
 inline constexpr std::size_t block_memory = std::size_t{48} << 10;
 
-// Sums over a row of what the rule measures, cut as measured_block says: lane k of eight has those of elements k, k + 8, …;
-// then pairs, pairs of pairs, all. The few blocks of a row are one group. The slots may move, the parameters do not.
-// `gradients[at]` is that of an element.
+// Returns the rule's measured sums over a row, cut by the rule of measured_block: lane k of eight has those of elements k, k +
+// 8, …; then pairs, pairs of pairs, all. The few blocks of a row are one group. The slots may move, the parameters do not.
+// `gradients[at]` is an element's.
 template <class C, class Rule, class Gradients, class T, class... S>
 __device__ auto measure_row(Rule const& rule, RowsView<T> table, std::int64_t row, Gradients const& gradients, unsigned lane,
                             unsigned lanes_mask, RowsView<S>... slot) {
@@ -193,7 +193,7 @@ __device__ auto measure_row(Rule const& rule, RowsView<T> table, std::int64_t ro
   return total;
 }
 
-// The rule of the row's elements. All lanes read the row's state, and one writes it when all have.
+// Returns the rule of the row's elements. All lanes read the row's state, and one writes it when all have.
 template <class Rule, class Sums, class... R>
 __device__ auto finish_row(Rule const& rule, Sums const& sums, std::int64_t width, unsigned lane, unsigned lanes_mask,
                            Loaded<R, 1>... states) {
@@ -203,7 +203,7 @@ __device__ auto finish_row(Rule const& rule, Sums const& sums, std::int64_t widt
   return finished;
 }
 
-// Grid: eight threads a row, all teams stride over the rows. Memory: as above, but slots that measuring moves are read and
+// Grid: eight threads a row, all teams stride over the rows. Memory: as above, but slots moved by measuring are read and
 // written twice; a row's summed gradient lies in shared memory in between.
 template <int N, class Source, class C, class T, class Index, class Rule, class ElementSlots, class RowSlots>
 __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N))
@@ -248,14 +248,14 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N))
   }
 }
 
-// Whether a rule measures rows before it moves them, by its slots as it sees them.
+// True for a rule that measures rows before it moves them, by its slots as it sees them.
 template <class Rule, class T, class... S>
 concept Measures = requires(Rule const& rule, Strict<Computed<T>>& number, typename loaded_as<S>::type&... slot) {
   rule.measure(number, number, slot...);
 };
 
-// Launches the kernel that fits the rule, for all rows of a source. Without indices gradient k is for table row k. Throws
-// Error (device), and invalid_argument where a measured row exceeds a block's memory.
+// Launches the right kernel for the rule, for all rows of a source. Without indices gradient k is for table row k. Throws Error
+// (device), and invalid_argument if a measured row exceeds a block's memory.
 template <int N, class Source, class C, class T, class Index, class Rule, class... S, class... R>
 void update_rows(cudaStream_t stream, Source const& source, Index const* indices, Directory<Index> directory, Count count,
                  Scaling<C> const& scaling, RowsView<T> table, Rule const& rule, Slots<S...> const& element_slots,
@@ -338,11 +338,11 @@ __global__ void __launch_bounds__(block_threads, 4)
 
 }  // namespace detail
 
-// Table row directory(keys[k]), and its slots, by the rule and the sum of the rows of `values` at the positions of distinct key
-// k, scaled, for all u distinct keys: the bits of coalesce, scaling and RowOps<HostSpace>::apply_rows, but the sums are never
-// stored. `rule` is what an optimizer's `at(step)` returns. Slots lie like the table; `row_slots` are of rules that measure
-// rows. A rule that measures takes rows of up to 48 KiB of what is computed in, else Error (invalid_argument). `scratch` as for
-// coalesce.
+// Updates table row directory(keys[k]), and its slots, by the rule and the sum of the rows of `values` at the positions of
+// distinct key k, scaled, for all u distinct keys: the bits of coalesce, scaling and RowOps<HostSpace>::apply_rows, but the
+// sums are never stored. `rule`: an optimizer's `at(step)`. Slots lie like the table; `row_slots` are of rules that measure
+// rows. A rule that measures takes rows of up to 48 KiB of the type of arithmetic, else Error (invalid_argument). `scratch` as
+// for coalesce.
 template <class V, class Index, class T, class Rule, class... S, class... R>
 void update_runs(cudaStream_t stream, RowsView<V const> values, GroupingView<Index> const& groups, Directory<Index> directory,
                  Scaling<Computed<T>> const& scaling, RowsView<T> table, Rule const& rule, Slots<S...> const& element_slots,
@@ -360,7 +360,7 @@ void update_runs(cudaStream_t stream, RowsView<V const> values, GroupingView<Ind
   });
 }
 
-// The same by gradients that are summed already, packed: row k is for table row directory(indices[k]); the indices differ. With
+// Updates likewise by gradients already summed, packed: row k is for table row directory(indices[k]); the indices differ. With
 // `count` only the first *count of them.
 template <class V, class Index, class T, class Rule, class... S, class... R>
 void apply_rows(cudaStream_t stream, std::span<Index const> indices, Directory<Index> directory, RowsView<T> table,
@@ -379,8 +379,8 @@ void apply_rows(cudaStream_t stream, std::span<Index const> indices, Directory<I
   });
 }
 
-// The same for all rows of `table`, in order, by gradients that lie `gradients.stride` apart. With `skips` the number behind a
-// gradient says how many named its row: where none did, the row is left alone.
+// Updates likewise all rows of `table`, in order, by gradients `gradients.stride` apart. With `skips` the number behind a
+// gradient counts the namings of its row: an unnamed row is left alone.
 template <class V, class T, class Rule, class... S, class... R>
 void apply_spaced_rows(cudaStream_t stream, RowsView<T> table, RowsView<V const> gradients, bool skips,
                        Scaling<Computed<T>> const& scaling, Rule const& rule, Slots<S...> const& element_slots,
@@ -398,9 +398,8 @@ void apply_spaced_rows(cudaStream_t stream, RowsView<T> table, RowsView<V const>
   });
 }
 
-// What the rule measures of n elements, by blocks: out[b * count + k] is sum k, of `count` in all, over block b of
-// measured_blocks(n). Slots may move, parameters do not. add_blocks makes RowOps<HostSpace>::measure_elements
-// of them.
+// Measures n elements by the rule, by blocks: out[b * count + k] is sum k, of `count` in all, over block b of
+// measured_blocks(n). Slots may move, parameters do not. add_blocks makes RowOps<HostSpace>::measure_elements of them.
 template <class V, class T, class Rule, class... S>
 void measure_elements(cudaStream_t stream, std::uint64_t n, T* parameters, V const* gradients,
                       Scaling<Computed<T>> const& scaling, Rule const& rule, double* out, S*... slot) {
@@ -410,8 +409,8 @@ void measure_elements(cudaStream_t stream, std::uint64_t n, T* parameters, V con
          Slots<S...>{RowsView<S>{slot, 1, 0}...}, out);
 }
 
-// For each of n elements: rule(parameter, gradient, slots…), the gradient scaled first (`scaling.counts` is null). For rules
-// that measure nothing.
+// Calls rule(parameter, gradient, slots…) for each of n elements, the gradient scaled first (`scaling.counts` is null). For
+// rules that measure nothing.
 template <class V, class T, class Rule, class... S>
 void apply_elements(cudaStream_t stream, std::uint64_t n, T* parameters, V const* gradients,
                     Scaling<Computed<T>> const& scaling, Rule const& rule, S*... slot) {

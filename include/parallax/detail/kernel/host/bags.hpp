@@ -1,5 +1,5 @@
-// Sums of rows by reference, each with a factor: how bags of rows are pooled, and how their gradients find back to the rows.
-// A pull of bags calls them, and the push of such a pull's gradients.
+// Sums of rows by reference, each with a factor: bags of rows are pooled so, and their gradients find back to the rows. A pull
+// of bags calls them, and the push of such a pull's gradients.
 #pragma once
 
 #include <cstddef>
@@ -12,20 +12,20 @@ PARALLAX_STRICT_ARITHMETIC_BEGIN
 
 namespace parallax::inline v0_2 {
 
-// Does not own. Term i is `factors[i] · rows[row_of[i]]`, or the row alone where there are no factors.
+// Terms of sums; does not own. Term i is `factors[i] · rows[row_of[i]]`, or the row alone without factors.
 template <class T>
 struct RowTerms {
-  // What the terms are made of: pulled rows, or the gradients of bags.
+  // Rows of the terms: pulled rows, or the gradients of bags.
   RowsView<T const> rows;
   // By term, the number of its row in `rows`.
   std::uint32_t const* row_of = nullptr;
-  // By term, what its row is multiplied by; null for 1.
+  // By term, the factor of its row; null for 1.
   T const* factors = nullptr;
 };
 
 namespace detail {
 
-// One term's columns, as the start of a sum or added to it.
+// Puts one term's columns into `out`, or adds them.
 template <bool adds, class T>
 inline void put_term(RowTerms<T> const& terms, std::size_t i, Columns columns, T* __restrict out) {
   PARALLAX_NO_CONTRACT
@@ -45,8 +45,8 @@ inline void put_term(RowTerms<T> const& terms, std::size_t i, Columns columns, T
 
 }  // namespace detail
 
-// out = the sum of the terms at(begin), at(begin + 1), …, at(end - 1), without ever holding them all. The order is that of
-// RowOps::coalesce: chunks of 64 from the first, each started by a copy, chunk sums in order. No term: zeros.
+// out = the sum of the terms at(begin), at(begin + 1), …, at(end - 1), without ever holding them all. The order is
+// RowOps::coalesce's: chunks of 64 from the first, each started by a copy, chunk sums in order. No term: zeros.
 template <class T, class At>
 void sum_terms(RowTerms<T> const& terms, std::size_t begin, std::size_t end, At const& at, T* out) {
   constexpr std::int64_t tile = 256;

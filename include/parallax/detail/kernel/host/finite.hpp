@@ -1,5 +1,5 @@
-// Finding what is not a number. Steps that ask for finite gradients look through theirs by it, before they are sent and once
-// they are summed; kernels test values by its bits.
+// The search for values that are not a number. Steps that ask for finite gradients look through theirs by it, before they are
+// sent and once they are summed; kernels test values by its bits.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ namespace parallax::inline v0_2 {
 
 namespace detail {
 
-// Whether a value is infinite or not a number: 1 or 0. By bits, so that no compiler's assumption of finite values changes it.
+// Returns 1 for a value that is infinite or not a number, else 0. By bits, so no compiler's assumption of finite values changes
+// it.
 template <class T>
 using BitsOf = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 template <class T>
@@ -26,8 +27,8 @@ PARALLAX_HOST_DEVICE inline BitsOf<T> is_non_finite(T value) {
 
 }  // namespace detail
 
-// The first of n contiguous values that is infinite or not a number, n if there is none. Blocks of 512 are tested whole, so
-// that the loop vectorises; only the block with the value is searched.
+// Returns the first of n contiguous values that is infinite or not a number, n if there is none. Blocks of 512 are tested
+// whole, so the loop vectorises; only the block with the value is searched.
 template <class T>
 std::int64_t first_non_finite(T const* values, std::int64_t n) {
   using Bits = detail::BitsOf<T>;
@@ -43,15 +44,15 @@ std::int64_t first_non_finite(T const* values, std::int64_t n) {
   return n;
 }
 
-// An element that is no number, or infinite: where it stands, and what it is.
+// An element that is no number, or infinite: its place, and its value.
 struct NonFiniteElement {
-  // The row, from 0, in the rows that were searched.
-  std::int64_t row, column;  // the element in that row, from 0
+  // The row, from 0, in the rows searched.
+  std::int64_t row, column;  // the element in its row, from 0
   // The value itself, widened.
   double value;
 };
 
-// The first one of rows in the host's memory, in their order, row by row; none where all are finite.
+// Returns the first one of rows in the host's memory, in their order, row by row; none if all are finite.
 template <class T>
 std::optional<NonFiniteElement> first_non_finite(RowsView<T const> rows) {
   std::int64_t const at_once = rows.contiguous() ? rows.rows : 1;

@@ -20,15 +20,15 @@ PARALLAX_STRICT_ARITHMETIC_BEGIN
 namespace parallax::inline v0_2 {
 namespace detail {
 
-// Bytes that travel together between memory and caches.
+// Bytes of one transfer between memory and caches.
 inline constexpr std::size_t cache_line = 64;
-inline constexpr std::size_t rows_ahead = 8;  // how far in front of the row at hand the prefetch runs
+inline constexpr std::size_t rows_ahead = 8;  // distance of the prefetch before the row at hand
 
-// What a prefetch announces, numbered as __builtin_prefetch has it.
+// Announcement of a prefetch, in the numbers of __builtin_prefetch.
 enum class Access : int { read = 0, write = 1 };
 
-// Asks for the lines of a row that will be needed soon; `locality` as of __builtin_prefetch: 3 all caches, 2 from the second
-// one on. Inlined by force: g++ takes a function that does nothing else for one without effect, and drops the calls.
+// Asks for the lines of a row needed soon; `locality` as of __builtin_prefetch: 3 all caches, 2 from the second one on. Inlined
+// by force: g++ takes a function that does nothing else for one without effect, and drops the calls.
 template <Access access, int locality = 3, class T>
 [[gnu::always_inline]] inline void prefetch_row(T const* row, std::int64_t width) {
   constexpr int write = static_cast<int>(access);
@@ -44,13 +44,13 @@ template <Access access, int locality = 3, class T>
   for (; bytes > 0; bytes -= four / 4, line += cache_line) __builtin_prefetch(line, write, locality);
 }
 
-// Copies n elements that lie together, nothing from a null pointer.
+// Copies n elements in one piece, nothing from a null pointer.
 template <class T>
 inline void copy_elements(T* __restrict out, T const* __restrict in, std::int64_t n) {
   if (n > 0) std::memcpy(out, in, static_cast<std::size_t>(n) * sizeof(T));
 }
 
-// The same for a row: up to some lines, calling memcpy costs more than it gains.
+// Copies a row likewise: up to some lines, calling memcpy costs more than it gains.
 template <class T>
 inline void copy_row(T* __restrict out, T const* __restrict in, std::int64_t n) {
   constexpr std::int64_t line = cache_line / sizeof(T), many = 8 * line;
@@ -59,7 +59,7 @@ inline void copy_row(T* __restrict out, T const* __restrict in, std::int64_t n) 
   copy_elements(out, in, n);
 }
 
-// Line by line, so that compilers vectorise without asking first how long the row is.
+// Adds line by line, so compilers vectorise without asking first for the length of the row.
 template <class T>
 inline void add_elements(T* __restrict out, T const* __restrict in, std::int64_t n) {
   constexpr std::int64_t line = cache_line / sizeof(T);
@@ -83,7 +83,7 @@ inline void divide_elements(T* values, T divisor, std::int64_t n) {
     for (std::int64_t i = 0; i < line; ++i) values[i] /= divisor;
   for (std::int64_t i = 0; i < n; ++i) values[i] /= divisor;
 }
-// Whether the divisor is 1, 2, 4, …, 2^30: its reciprocal is exact.
+// Returns true if the divisor is 1, 2, 4, …, 2^30: its reciprocal is exact.
 template <class T>
 bool is_small_power_of_two(T divisor) {
   if (!(divisor >= T{1} && divisor <= T{1 << 30})) return false;
@@ -91,8 +91,8 @@ bool is_small_power_of_two(T divisor) {
   return static_cast<T>(whole) == divisor && (whole & (whole - 1)) == 0;
 }
 
-// Visits the table rows that `indices` name: visit(i, row). Rows are on their way some rows before: rows that come from memory are
-// asked for twice, for the second cache can wait for more lines at a time.
+// Visits the table rows of `indices`: visit(i, row). Rows are on their way some rows before: rows from memory are asked for
+// twice, for the second cache can wait for more lines at a time.
 template <Access access, class T, class Index, class Visit>
 [[gnu::always_inline]] inline void for_each_row(RowsView<T> table, std::span<Index> indices,
                                                 Directory<std::remove_const_t<Index>> directory, Visit const& visit) {
@@ -111,8 +111,8 @@ template <Access access, class T, class Index, class Visit>
   }
 }
 
-// Columns [begin, begin + count) of a table of rows. Sums over many rows are made by tiles of 256 columns, so that the
-// partial sum stays in the first cache.
+// Columns [begin, begin + count) of a table of rows. Sums over many rows are made by tiles of 256 columns, so the partial sum
+// stays in the first cache.
 struct Columns {
   std::int64_t begin, count;
 };
@@ -130,7 +130,7 @@ inline void sum_one_chunk(RowsView<T const> values, std::span<std::uint32_t cons
   for (std::size_t i = first + 1; i < last; ++i) add_elements(out, next(i), columns.count);
 }
 
-// Adds to `out`, which holds the first chunk's sum, the sums of the later chunks of the run [first, last) in order.
+// Adds to `out`, with the first chunk's sum, the sums of the later chunks of the run [first, last) in order.
 template <class T>
 inline void add_later_chunks(RowsView<T const> values, std::span<std::uint32_t const> order, std::size_t first,
                              std::size_t last, T* __restrict out) {
@@ -145,8 +145,8 @@ inline void add_later_chunks(RowsView<T const> values, std::span<std::uint32_t c
   }
 }
 
-// Sums over ranks of what each would sum of its own rows. Made by coalesce_lent for one call. An owner's position means a row of
-// one rank, and that row may itself be a sum of rows in the rank's memory: both sums are formed here, in the order in which the
+// Sums over ranks of each rank's own sums of its rows. Made by coalesce_lent for one call. An owner's position means a row of
+// one rank. This row may itself be a sum of rows in the rank's memory: both sums are formed here, in the order in which the
 // ranks and then the owner would have formed them.
 template <class T>
 class LentSums {
@@ -156,8 +156,8 @@ class LentSums {
   LentSums(std::span<LentRows<T> const> ranks, std::span<std::size_t const> begins, std::span<std::uint32_t const> order)
       : ranks_{ranks}, begins_{begins}, order_{order} {}
 
-  // Row k of out, of `width` elements, = the sum of the rows at positions order[offsets[k]] … order[offsets[k + 1] - 1], of which
-  // there is at least one. Where a row lies is found out some rows before it is read.
+  // Row k of out, of `width` elements, = the sum of the rows at positions order[offsets[k]] … order[offsets[k + 1] - 1], at
+  // least one. The place of a row is found out some rows before it is read.
   void write(std::span<std::uint32_t const> offsets, std::int64_t width, T* __restrict out) const {
     LentRow runs[rows_ahead];
     for (std::size_t i = 0; i < std::min(rows_ahead, order_.size()); ++i) runs[i] = run_ahead(i, width);
@@ -172,14 +172,14 @@ class LentSums {
   }
 
  private:
-  // One lent row. `begin` and `end` bound what it is the sum of, in the rank's order; `first` is the first of these rows.
+  // One lent row. `begin` and `end` bound its summands, in the rank's order; `first` is the first of these rows.
   struct LentRow {
     LentRows<T> const* rank;
     T const* first;
     std::size_t begin, end;
   };
-  // The lent row at entry i of the owner's order, which is going to be read. The rank is counted without a branch: which one
-  // comes next nobody could predict.
+  // Returns the lent row at entry i of the owner's order, to be read soon. The rank is counted without a branch: nobody could
+  // predict the next one.
   LentRow run_ahead(std::size_t i, std::int64_t width) const {
     std::size_t const position = order_[i];
     std::size_t r = 0;
@@ -192,8 +192,8 @@ class LentSums {
     prefetch_row<Access::read>(run.first, width);
     return run;
   }
-  // Puts a lent row that is a sum into `out`, or adds it, a tile of columns after the other. It is formed first, in chunks as
-  // `coalesce` forms it: in `out` itself if it is put there, else beside it.
+  // Puts a lent row, itself a sum, into `out`, or adds it, a tile of columns after the other. It is formed first, in chunks
+  // like `coalesce`'s: in `out` itself if it is put there, else beside it.
   [[gnu::noinline]] void sum(LentRow const& run, std::int64_t width, T* __restrict out, bool adds) const {
     constexpr std::int64_t tile = 256;
     alignas(cache_line) T partial[tile], later[tile];
@@ -215,7 +215,7 @@ class LentSums {
   std::span<std::uint32_t const> order_;
 };
 
-// Calls the rule on one element, parameter and slots by value, so that they stay in registers and loops vectorise.
+// Calls the rule on one element, parameter and slots by value, so they stay in registers and loops vectorise.
 template <class Rule, class T, class... S>
 inline void apply_one(Rule const& rule, T& parameter, T gradient, S&... slot) noexcept {
   [&](T value, S... held) {
@@ -225,8 +225,8 @@ inline void apply_one(Rule const& rule, T& parameter, T gradient, S&... slot) no
   }(parameter, slot...);
 }
 
-// The rule on n elements, of gradients that are multiplied by `scale` first where `scaled` says so. Always inlined, so that a
-// loop is compiled for each width of vectors.
+// Applies the rule to n elements. With `scaled` gradients are multiplied by `scale` first. Always inlined, so a loop is
+// compiled for each width of vectors.
 template <bool scaled, class T, class Rule, class... S>
 [[gnu::always_inline]] inline void apply_span(std::int64_t n, T* __restrict parameters, T const* __restrict gradients, T scale,
                                               Rule const& rule, S* __restrict... slot) noexcept {
@@ -235,8 +235,8 @@ template <bool scaled, class T, class Rule, class... S>
     apply_one(rule, parameters[i], scaled ? static_cast<T>(gradients[i] * scale) : gradients[i], slot[i]...);
 }
 
-// Row i of `gradients` is for table row directory(indices[i]). Rows of the table and of its slots are asked for some rows ahead:
-// between ranks that share memory, others have read them since they were written.
+// Applies row i of `gradients` to table row directory(indices[i]). Rows of the table and of its slots are asked for some rows
+// ahead: between ranks that share memory, others have read them since they were written.
 template <bool scaled, class T, class Index, class Rule, class... S>
 [[gnu::always_inline]] inline void apply_each_row(std::span<Index> indices, Directory<std::remove_const_t<Index>> directory,
                                                   RowsView<T> table, T const* gradients, T scale, Rule const& rule,
@@ -253,7 +253,7 @@ template <bool scaled, class T, class Index, class Rule, class... S>
   }
 }
 
-// The same two loops for machines with wider vectors: where divisions and square roots are what takes time, twice as many go at
+// Runs the same two loops on machines with wider vectors: if divisions and square roots take the time, twice as many go at
 // once.
 template <bool scaled, class T, class Rule, class... S>
 PARALLAX_WIDER void apply_span_wider(std::int64_t n, T* parameters, T const* gradients, T scale, Rule const& rule,

@@ -1,4 +1,4 @@
-// What an optimizer measures over a row or a tensor before it moves: sums in an order that no vector width changes.
+// An optimizer's measures over a row or a tensor before it moves: sums in an order that no vector width changes.
 // `RowOps<HostSpace>::measure_elements` calls it in each update of an optimizer that measures.
 #pragma once
 
@@ -15,11 +15,11 @@ PARALLAX_STRICT_ARITHMETIC_BEGIN
 
 namespace parallax::inline v0_2::detail {
 
-// Adds numbers, K at once for K sums, in the order of sum_group, as they come. At each level it holds the group that has begun.
+// Adds numbers, K at once for K sums, in the order of sum_group, as they come. At each level it holds the begun group.
 template <std::size_t K>
 class SumsInGroups {
  public:
-  // The next number of each sum.
+  // Adds the next number of each sum.
   void add(Measures<K> numbers) noexcept {
     std::uint64_t nth = ++count_;
     for (std::size_t level = 0;; ++level, nth /= sum_group) {
@@ -29,14 +29,14 @@ class SumsInGroups {
       numbers = begun_[level];
     }
   }
-  // The sums of all that were added; zeros if there were none.
+  // Returns the sums of all added numbers; zeros if there were none.
   Measures<K> total() const noexcept {
     Measures<K> sums{};
     std::size_t level = 0;
     for (std::uint64_t whole = count_; whole > 0; whole /= sum_group, ++level)
       if (whole % sum_group > 0) {
         Measures<K> group = begun_[level];
-        add_to(group, sums);  // the level's last number, of what was left over below
+        add_to(group, sums);  // the level's last number, of the rest below
         sums = group;
       }
     return sums;

@@ -1,5 +1,5 @@
-// Grouping equal keys on the host: a stable radix sort of (key, position) pairs over the significant bits only, or a merge of runs
-// that are in order. Every plan of a batch is made by it, through `RowOps<HostSpace>::unique_with_inverse`.
+// Grouping equal keys on the host: a stable radix sort of (key, position) pairs over the significant bits only, or a merge of
+// runs in order. Every plan of a batch is made by it, through `RowOps<HostSpace>::unique_with_inverse`.
 #pragma once
 
 #include <array>
@@ -23,7 +23,8 @@ namespace detail {
 struct PackedKeys {
   int shift;  // bits of a position
 
-  // `key << shift` loses no bit of a key in the bound: group_keys packs keys only where both fit 64 bits.
+  // Returns the word of a key and a position. `key << shift` loses no bit of a key in the bound: group_keys packs keys only if
+  // both fit 64 bits.
   std::uint64_t pack(std::uint64_t key, std::size_t position) const { return key << shift | position; }
   std::uint64_t key(std::uint64_t item) const { return item >> shift; }
   std::uint32_t position(std::uint64_t item) const {
@@ -31,27 +32,27 @@ struct PackedKeys {
   }
 };
 
-// How the bits of a key are cut into digits: wide ones for many keys, so that passes are few; narrow ones for few keys,
-// so that clearing and summing counters costs little. At 13 bits the counters of a pass still fit the L1 cache.
+// The cut of a key's bits into digits: wide ones for many keys, for few passes; narrow ones for few keys, so clearing and
+// summing counters costs little. At 13 bits the counters of a pass still fit the L1 cache.
 struct DigitPlan {
-  // How many digits there are, the lowest first; 0 where the bound leaves one key.
+  // Number of digits, the lowest first; 0 if the bound leaves one key.
   int passes;
   // The bits of every digit.
   int bits;
 
-  // Of keys with `key_bits` significant bits, `count` of them.
+  // Plans for `count` keys with `key_bits` significant bits.
   DigitPlan(int key_bits, std::size_t count) {
     int const widest = std::clamp(static_cast<int>(std::bit_width(count)) - 1, 8, 13);
     passes = (key_bits + widest - 1) / widest;
     bits = passes ? (key_bits + passes - 1) / passes : 0;
   }
-  // The number of values of a digit, which is that of its counters.
+  // Returns the number of values of a digit, and of its counters.
   std::size_t radix() const { return std::size_t{1} << bits; }
-  // Where the counters of a pass begin among those of all passes.
+  // Returns the beginning of a pass's counters among those of all passes.
   std::size_t first_counter(int pass) const { return static_cast<std::size_t>(pass) << bits; }
 };
 
-// Reads one digit of a key. A value, so that loops which write counters keep it in registers.
+// A reader of one digit of a key. A value, so loops that write counters keep it in registers.
 struct Digit {
   int shift;
   std::uint64_t mask;
@@ -66,15 +67,15 @@ inline constexpr std::size_t few_keys = 64;
 // Up to so many runs in order are merged, in three passes; more are sorted as if they were none.
 inline constexpr std::size_t most_runs = 8;
 
-// From this many keys on, what is written out of order lies beyond the second cache: its line is asked for some keys earlier.
+// From this many keys on, words written out of order go beyond the second cache: each line is asked for some keys earlier.
 inline constexpr std::size_t many_keys = std::size_t{1} << 18, keys_ahead = 24;
 
 }  // namespace detail
 
-// What a sort on the host works in: two buffers that pairs move between, and counters. Plans keep one.
+// Memory of a sort on the host: two buffers for pairs to move between, and counters. Plans keep one.
 template <class Index>
 struct SortScratch<Index, HostSpace> {
-  std::array<Buffer<std::uint64_t>, 2> packed;  // pairs, as detail::PackedKeys packs them
+  std::array<Buffer<std::uint64_t>, 2> packed;  // pairs in the form of detail::PackedKeys
   Buffer<std::uint32_t> counters;               // one row of `radix` per digit
 };
 
@@ -131,9 +132,9 @@ void move_pairs(std::size_t n, PairAt const& pair_at, PackedKeys form, Digit dig
   for (; i < n; ++i) move(i);
 }
 
-// Puts n different items, of which there is room for `few_keys`, at their places in `sorted`: before an item lie as many as are less.
-// Counted four vectors at a time, without a branch that keys decide, which nobody could predict. Always inlined, so that it is
-// compiled for each width of vectors.
+// Puts n different items, at most `few_keys`, at their places in `sorted`: before an item lie as many as are less. Counted four
+// vectors at a time, without a branch decided by keys, for nobody could predict it. Always inlined, so it is compiled for each
+// width of vectors.
 template <class Vector>
 [[gnu::always_inline]] inline void place_few(std::int32_t const* items, std::size_t n, std::uint64_t* sorted) {
   constexpr std::size_t lanes = sizeof(Vector) / sizeof(std::int32_t), block = 4 * lanes;
@@ -145,7 +146,7 @@ template <class Vector>
     std::memcpy(&d, items + first + 3 * lanes, sizeof d);
     for (std::size_t i = 0; i < n; ++i) {
       Vector const item = Vector{} + items[i];
-      before_a -= item < a;  // -1 in the lanes where it is
+      before_a -= item < a;  // -1 in the lanes of such items
       before_b -= item < b;
       before_c -= item < c;
       before_d -= item < d;
@@ -164,8 +165,8 @@ PARALLAX_WIDER inline void place_few_wider(std::int32_t const* items, std::size_
   place_few<Vector>(items, n, sorted);
 }
 
-// Sorts (key, position) pairs by key, stably; returns the buffer of `work` in which they lie. The first digit in which
-// keys differ is moved from the keys themselves, later ones from pairs.
+// Sorts (key, position) pairs by key, stably; returns the buffer of `work` with the result. The first digit in which keys
+// differ is moved from the keys themselves, later ones from pairs.
 template <class Index>
 Buffer<std::uint64_t>& sort_pairs(std::span<Index const> keys, PackedKeys form, DigitPlan const& plan,
                                   SortScratch<Index, HostSpace>& scratch) {
@@ -200,7 +201,7 @@ Buffer<std::uint64_t>& sort_pairs(std::span<Index const> keys, PackedKeys form, 
   return work[0];
 }
 
-// Merges two runs in order, which lie one behind the other, into `target`. A step takes one of two words without a branch.
+// Merges two runs in order, one behind the other, into `target`. A step takes one of two words without a branch.
 inline void merge_two(std::uint64_t const* left, std::uint64_t const* const middle, std::uint64_t const* const last,
                       std::uint64_t* target) {
   std::uint64_t const* right = middle;
@@ -214,7 +215,8 @@ inline void merge_two(std::uint64_t const* left, std::uint64_t const* const midd
   std::copy(right, last, target);
 }
 
-// As sort_pairs, of keys that are runs in order: run r is keys [begins[r], begins[r + 1]). Neighbours are merged until one is left.
+// Sorts like sort_pairs, keys in runs in order: run r is keys [begins[r], begins[r + 1]). Neighbours are merged until one is
+// left.
 template <class Index>
 Buffer<std::uint64_t>& merge_pairs(std::span<Index const> keys, PackedKeys form, std::span<std::size_t const> begins,
                                    SortScratch<Index, HostSpace>& scratch) {
@@ -262,8 +264,8 @@ void emit_groups(Buffer<std::uint64_t> const& sorted, PackedKeys form, Grouping<
   }
 }
 
-// The same where keys and positions together need more than 64 bits: rows by the trillion, and a batch of many millions. Positions
-// are sorted by what lies there; then keys go by their numbers among the distinct ones.
+// Groups likewise if keys and positions together need more than 64 bits: rows by the trillion, and a batch of many millions.
+// Positions are sorted by their keys; then keys go by their numbers among the distinct ones.
 template <class Index>
 PARALLAX_COLD void group_long_keys(std::span<Index const> keys, PackedKeys form, Grouping<Index>& out,
                                    SortScratch<Index, HostSpace>& scratch) {
@@ -284,8 +286,8 @@ PARALLAX_COLD void group_long_keys(std::span<Index const> keys, PackedKeys form,
   for (std::size_t k = 0; k < out.size(); ++k) out.keys[k] = keys[out.order[out.offsets[k]]];
 }
 
-// What `RowOps<HostSpace>::unique_with_inverse` promises: sorts pairs, or merges them, and reads off the groups. Linear in the
-// number of keys, times the passes. `begins`: of runs in order, and the end; or empty.
+// Keeps the promise of `RowOps<HostSpace>::unique_with_inverse`: sorts pairs, or merges them, and reads off the groups. Linear
+// in the number of keys, times the passes. `begins`: of runs in order, and the end; or empty.
 template <class Index>
 void group_keys(std::span<Index const> keys, std::int64_t bound, Grouping<Index>& out, SortScratch<Index, HostSpace>& scratch,
                 std::span<std::size_t const> begins) {
