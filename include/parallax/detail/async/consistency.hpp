@@ -46,9 +46,9 @@ concept Consistency = std::is_trivially_copyable_v<S> && requires(S const& rule,
 struct Asp {
   // Name in messages.
   static constexpr std::string_view name = "Asp";
-  // Never.
+  // Returns false.
   bool by_clock() const { return false; }
-  // Always.
+  // Returns true.
   bool may_read(std::int64_t, Clocks const&) const { return true; }
 };
 
@@ -61,14 +61,14 @@ struct Ssp {
 
   // Name in messages.
   static constexpr std::string_view name = "Ssp";
-  // Error (invalid_argument) for less than no clock.
+  // Throws Error (invalid_argument) for less than no clock.
   void check() const {
     if (staleness < 0)
       throw Error{Errc::invalid_argument, -1, "AsyncSession", "", joined({"a staleness of ", staleness, " is less than 0"})};
   }
-  // With staleness 0.
+  // Returns true with staleness 0.
   bool by_clock() const { return staleness == 0; }
-  // Once the slowest worker is near enough, by clock once all of it is in the parameters.
+  // Returns true once the slowest worker is near enough, by clock once all of it is in the parameters.
   bool may_read(std::int64_t clock, Clocks const& clocks) const {
     return (by_clock() ? clocks.committed : clocks.least) >= clock - staleness;
   }
@@ -83,16 +83,16 @@ struct Backup {
 
   // Name in messages.
   static constexpr std::string_view name = "Backup";
-  // Error (invalid_argument) for less than no worker.
+  // Throws Error (invalid_argument) for less than no worker.
   void check() const {
     if (spares < 0)
       throw Error{Errc::invalid_argument, -1, "AsyncSession", "", joined({spares, " spare workers are less than none"})};
   }
-  // Always.
+  // Returns true.
   bool by_clock() const { return true; }
-  // Once the update of the clock before is made.
+  // Returns true once the update of the clock before is made.
   bool may_read(std::int64_t clock, Clocks const& clocks) const { return clocks.committed >= clock; }
-  // All but the spare ones.
+  // Returns all but the spare ones.
   std::int64_t quorum(std::int64_t workers) const { return workers - spares; }
 };
 

@@ -89,7 +89,7 @@ class AsyncCore {
   // Collective. Brings every owner's part of a dense variable to all ranks. The parts lie in the order of owners.
   void gather_parts(Keeper const& keeper, std::size_t unit, std::span<std::byte const> mine, std::span<std::byte> memory,
                     std::span<std::size_t const> counts);
-  // Error (misuse) for a meeting of all ranks with this one in `train`: the others may never come.
+  // Throws Error (misuse) for a meeting of all ranks with this one in `train`: the others may never come.
   void refuse_within(char const* operation) const {
     if (training_)
       throw Refused{Error{Errc::misuse, core_->topology.rank(), operation, "",

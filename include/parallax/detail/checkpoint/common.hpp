@@ -34,8 +34,8 @@ std::optional<Error> caught(int rank, char const* operation, Body&& body) {
   return std::nullopt;
 }
 
-// Collective. Every rank says that it has come so far, or not. If one has not, all throw its error: as a refusal, after which
-// the session goes on, or, with `ends`, as one that ends it.
+// Collective. Tells all ranks that this one has come so far, or not. If one has not, all throw its error: as a refusal, after
+// which the session goes on, or, with `ends`, as one that ends it.
 template <Communicator C>
 void agree_so_far(SessionCore<C>& core, char const* operation, std::optional<Error> const& error, bool ends = false) {
   core.rounds.words.assign(1, error ? 0.0 : 1.0);

@@ -27,11 +27,11 @@ inline constexpr std::string_view unfinished = ".part";
 // The highest number of a generation: ranks tell each other numbers as doubles.
 inline constexpr std::int64_t most_generations = 999'999'999'999'999;
 
-// `generation-000012`.
+// Returns a name like `generation-000012`.
 std::string generation_name(std::int64_t number);
 // Returns the number in such a name; 0 for any other name.
 std::int64_t generation_number(std::string_view name);
-// `shard-00003.safetensors`.
+// Returns a name like `shard-00003.safetensors`.
 std::string shard_name(int rank);
 // Name of the manifest: sizes, checksums and small items of a generation. Its file is written last.
 inline constexpr std::string_view manifest_name = "manifest.safetensors";

@@ -181,11 +181,11 @@ class ShardFile {
   }
 
   safetensors::Header const& header() const { return header_; }
-  // The bytes before the first tensor.
+  // Returns the bytes before the first tensor.
   std::span<std::byte const> text() const { return text_; }
-  // Of the whole file.
+  // Returns the size of the whole file.
   std::uint64_t size() const { return size_; }
-  // Of tensor number `i`.
+  // Returns the rows of tensor number `i`.
   std::int64_t rows(std::size_t i) const { return static_cast<std::int64_t>(header_.tensor(i).shape[0]); }
   std::uint64_t row_bytes(std::size_t i) const {
     safetensors::Tensor const tensor = header_.tensor(i);
@@ -265,7 +265,7 @@ class Generation {
   }
   // Returns the small item of this name, as a tensor of the manifest; null if there is none.
   std::span<std::byte const> const* small(std::string_view key, safetensors::Tensor& tensor) const;
-  // The manifest as a file of tensors: "item NAME" is a small item.
+  // Returns the manifest as a file of tensors: "item NAME" is a small item.
   safetensors::Header const& header() const { return header_; }
   // Returns a variable's signature in the checkpoint; empty if it was not there.
   std::string_view signature(std::string_view variable) const { return said(joined({"signature of ", variable})); }

@@ -23,7 +23,7 @@ namespace parallax::inline v0_2::detail {
 // The readers of each file of a generation: ranks that see the same files read those together. Equal on all ranks.
 class Readers {
  public:
-  // All ranks see all files.
+  // Makes the readers of ranks that all see all files.
   Readers(std::size_t ranks, std::size_t files) : group_of_file_(files, 0), groups_(1) {
     for (std::size_t rank = 0; rank < ranks; ++rank) groups_[0].push_back(rank);
   }
@@ -167,7 +167,7 @@ class GenerationFinder {
   // Returns true if all ranks see all files in one folder.
   bool in_one_folder(Generation const& manifest) const { return all_see_ && manifest.facts().homes.empty(); }
 
-  // Collective. Each rank looks for the files; each has to be seen by one.
+  // Collective. Finds the files that each rank sees; each has to be seen by one.
   std::optional<ReadableGeneration> apart(Generation&& manifest, std::string& why) {
     std::vector<std::byte> seen(manifest.shards().size());
     std::string own_why;

@@ -234,7 +234,7 @@ struct RowOps<HostSpace> {
     detail::copy_elements(out, in, n);
   }
 
-  // Element by element, `out += in`, of n contiguous elements; each sum is rounded by itself.
+  // Adds element by element, `out += in`, n contiguous elements; each sum is rounded by itself.
   template <class T>
   static void add_to(T* out, std::type_identity_t<T> const* in, std::int64_t n) {
     detail::add_elements(out, in, n);
@@ -247,7 +247,7 @@ struct RowOps<HostSpace> {
     else detail::divide_elements(values, divisor, n);
   }
 
-  // values row i, of `width` elements, /= counts[i].
+  // Divides: values row i, of `width` elements, /= counts[i].
   template <class T>
   static void scale_rows_down(T* values, std::int64_t width, std::span<std::uint32_t const> counts) {
     for (std::size_t i = 0; i < counts.size(); ++i)

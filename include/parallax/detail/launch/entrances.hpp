@@ -54,7 +54,7 @@ class JoinedWorld {
   C* as() const {
     return tag_ == type_tag<C>() ? static_cast<C*>(own_) : nullptr;
   }
-  // The name of its type.
+  // Returns the name of its type.
   std::string_view type() const { return type_; }
 
  private:

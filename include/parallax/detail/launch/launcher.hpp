@@ -54,7 +54,7 @@ int launch(Resources const& resources, std::span<std::string const> command, Lau
 
 namespace detail {
 
-// A word as a shell reads it: between quotation marks.
+// Returns a word for a shell: between quotation marks.
 std::string shell_word(std::string_view word);
 
 // Returns the name at the beginning of a setting of the environment, NAME=VALUE; empty if it has none.
@@ -270,7 +270,7 @@ class LaunchedJob {
     if (one.by_ssh) write_all(one.to.get(), text);
   }
 
-  // In the new process: the end of its parent ends it, and signals from the terminal come by way of the parent.
+  // Becomes the rank, in the new process: its parent's end ends it, and signals from the terminal come by way of the parent.
   template <class Settings>
   [[noreturn]] static void become(::pid_t parent, char** words, std::array<OwnedDescriptor, 3>& ends,
                                   Settings const* environment) {
@@ -336,7 +336,7 @@ class LaunchedJob {
     heeded_ = count;
   }
 
-  // After a failure the others may speak, and end; then they are asked to, and then they are ended.
+  // Ends the others after a failure: they may speak, and end; then they are asked to, and then they are ended.
   void end_survivors() {
     if (first_failed_ < 0) return;
     double const since = std::chrono::duration<double>{std::chrono::steady_clock::now() - failed_at_}.count();
@@ -344,7 +344,8 @@ class LaunchedJob {
     if (since > options_.grace + 2 && asked_ == 1) kill_all(SIGKILL), asked_ = 2;
   }
 
-  // SIGKILL ends an ssh as it is: the shell on the other host then finds its standard input at an end, and ends the rank.
+  // Sends a signal to all. SIGKILL ends an ssh as it is: the shell on the other host then finds its standard input at an end,
+  // and ends the rank.
   void kill_all(int number) {
     for (LaunchedRank& one : ranks_) {
       if (one.process < 0) continue;

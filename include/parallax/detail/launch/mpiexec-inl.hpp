@@ -68,7 +68,7 @@ inline void add_hydra_options(Words& words, Resources const& resources, std::str
   else words.insert(words.end(), {"-genvlist", list});
 }
 
-// Open MPI takes all options anew for each group.
+// Adds Open MPI's options, all anew for each group.
 inline void add_open_mpi_options(Words& words, RankGroup const& group, std::string_view folder,
                                  std::span<std::string const> names) {
   words.insert(words.end(), {"--host", group.hosts, "--wdir", std::string{folder}});

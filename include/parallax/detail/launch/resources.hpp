@@ -52,7 +52,7 @@ struct Resources {
   // hybrid, all_reduce or parameter_server; empty if the file says none.
   std::string mode;
 
-  // Of all hosts.
+  // Returns the ranks of all hosts.
   int ranks() const {
     int all = 0;
     for (HostResources const& host : hosts) all += host.ranks;
@@ -93,7 +93,7 @@ class ResourceLine {
     ++at_;
     return true;
   }
-  // As many characters as `is` holds for.
+  // Returns as many characters as `is` holds for.
   template <class Is>
   std::string_view word(Is is) {
     std::size_t const begin = at_;
@@ -112,7 +112,7 @@ class ResourceLine {
     if (value < least || value > most) refuse(begin, {what, " is from ", least, " to ", most, ", not ", digits.substr(0, 20)});
     return static_cast<int>(value);
   }
-  // Between two words there is a space, or the line ends.
+  // Throws unless a space, or the line's end, comes next.
   void space_before_next() {
     std::size_t const begin = at_;
     if (!ends() && at_ == begin) refuse(begin, {"a space is missing before ", shown_rest(begin)});
@@ -141,13 +141,13 @@ bool is_name_character(char c);
 // Reads the host at the beginning of a line.
 HostResources host_of(ResourceLine& line);
 
-// The devices behind "host:", a rank for each.
+// Takes the devices behind "host:", a rank for each.
 void take_devices(ResourceLine& line, HostResources& host);
 
 // Reads the settings behind a host: slots=N and port=N, each at most once.
 void take_settings(ResourceLine& line, HostResources& host);
 
-// The mode behind "mode =".
+// Returns the mode behind "mode =".
 std::string mode_of(ResourceLine& line);
 
 }  // namespace detail

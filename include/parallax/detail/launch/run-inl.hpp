@@ -39,7 +39,7 @@ inline int run_alone(RunBody body) {
   return body(world);
 }
 
-// Neither is joined with others: whatever is wrong ends this process alone.
+// Runs `body` on threads, or on one rank alone. Neither is joined with others: any error ends this process alone.
 inline int run_here(int threads, RunBody body, RunOptions const& options, Start const& start, bool self) {
   Birth const birth;
   try {

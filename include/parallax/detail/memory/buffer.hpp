@@ -59,7 +59,7 @@ class Buffer {
 
   // Returns the first element, in memory of the space; null as long as nothing was ever allocated.
   T* data() noexcept { return data_; }
-  // Likewise, for reading.
+  // Returns it likewise, for reading.
   T const* data() const noexcept { return data_; }
   // Returns the elements in use, as the last resize has set them.
   std::size_t size() const noexcept { return size_; }
@@ -69,11 +69,11 @@ class Buffer {
   bool empty() const noexcept { return size_ == 0; }
   // Returns element i of size(), unchecked; only if the host may read.
   T& operator[](std::size_t i) noexcept { return data_[i]; }
-  // Likewise, for reading.
+  // Returns it likewise, for reading.
   T const& operator[](std::size_t i) const noexcept { return data_[i]; }
   // Returns all elements in use as one range, valid until the next resize beyond the capacity.
   std::span<T> span() noexcept { return {data_, size_}; }
-  // Likewise, for reading.
+  // Returns them likewise, for reading.
   std::span<T const> span() const noexcept { return {data_, size_}; }
 
   // Exchanges memory and sizes with `other`, outgrown blocks included; nothing is copied, no element moves.

@@ -58,7 +58,7 @@ struct Tile {
   }
 };
 
-// The thread's items of an array, by position, all asked for before one is waited for.
+// Loads the thread's items of an array, by position, all asked for before one is waited for.
 template <class Position, class Value, int items>
 __device__ void load_items(Tile<Position> const& tile, Value const* values, Value (&own)[items]) {
   for (int i = 0; i < items; ++i) {

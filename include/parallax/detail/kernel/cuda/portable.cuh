@@ -142,7 +142,7 @@ struct UpdateElement {
   }
 };
 
-// f(0) … f(n - 1), in any order, on the policy's system.
+// Calls f(0) … f(n - 1), in any order, on the policy's system.
 template <class Policy, class F>
 void for_each_index(Policy const& policy, std::uint64_t n, F const& f) {
   thrust::for_each_n(policy, thrust::counting_iterator<std::uint64_t>{0}, n, f);
@@ -170,7 +170,7 @@ void group_keys(Policy const& policy, Index const* keys, GroupingView<Index> con
   detail::for_each_index(policy, n, detail::EmitRun<Index>{sorted, numbers, out});
 }
 
-// As device::gather_rows.
+// Gathers like device::gather_rows.
 template <class Policy, class T, class Index>
 void gather_rows(Policy const& policy, RowsView<T const> table, Index const* indices, std::uint64_t n,
                  Directory<Index> directory, T* out) {
@@ -178,7 +178,7 @@ void gather_rows(Policy const& policy, RowsView<T const> table, Index const* ind
                          detail::CopyElement<T, Index>{table, indices, directory, out});
 }
 
-// As device::bucket.
+// Cuts like device::bucket.
 template <class Policy, class Key>
 void bucket(Policy const& policy, Key const* sorted_keys, std::uint32_t n, Key const* bases, std::uint32_t boundaries,
             std::uint32_t* begins) {
@@ -186,7 +186,7 @@ void bucket(Policy const& policy, Key const* sorted_keys, std::uint32_t n, Key c
   detail::for_each_index(policy, 1, detail::SetNumber{begins + boundaries - 1, n});
 }
 
-// As device::coalesce.
+// Sums like device::coalesce.
 template <class Policy, class V, class Index, class T>
 void coalesce(Policy const& policy, RowsView<V const> values, GroupingView<Index> const& groups, T* out) {
   detail::for_each_index(policy, groups.count * static_cast<std::uint64_t>(values.width),

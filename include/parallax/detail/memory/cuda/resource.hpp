@@ -202,7 +202,7 @@ class DeviceBuffer {
 
   // Returns the first element, in device memory; null as long as nothing was allocated.
   T* data() noexcept { return data_; }
-  // Likewise, for reading.
+  // Returns it likewise, for reading.
   T const* data() const noexcept { return data_; }
   // Returns the elements in use, as the last `resize` has set them.
   std::size_t size() const noexcept { return size_; }

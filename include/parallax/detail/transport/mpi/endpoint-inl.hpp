@@ -41,7 +41,7 @@ PARALLAX_INLINE bool MpiEndpoint::meet(int one, int other) const {
   return group >= 0 && group == groups[static_cast<std::size_t>(other)];
 }
 
-// The first meeting of the ranks: under the deadline, for one may never come.
+// Meets the ranks for the first time: under the deadline, for one may never come.
 PARALLAX_INLINE void MpiEndpoint::duplicate(MPI_Comm parent) {
   MPI_Comm_rank(parent, &rank);
   MPI_Comm_size(parent, &size);
@@ -163,7 +163,7 @@ PARALLAX_INLINE void MpiEndpoint::receive(int channel, int peer, std::byte* to, 
   else messages.receive(channel, state(channel).number, peer, to, bytes);
 }
 
-// Whatever is polled, all channels are moved on: a peer may be waiting for another one.
+// Moves all lanes on, for any channel: a peer may be waiting for another one.
 PARALLAX_INLINE bool MpiEndpoint::progress(int channel) {
   if (!state(channel).busy) return true;
   if (neighbours)

@@ -72,9 +72,9 @@ struct MpiEndpoint {
   MpiEndpoint& operator=(MpiEndpoint const&) = delete;
   ~MpiEndpoint();
 
-  // An operation on a channel: opened, its blocks started, polled until it is complete or withdrawn.
+  // Opens an operation on a channel: then its blocks are started, and it is polled until it is complete or withdrawn.
   void open(int channel, std::string_view operation);
-  // Between `open` and the first poll: a block goes through memory to a rank of this host, and as messages to any other.
+  // Starts a block, between `open` and the first poll: through memory to a rank of this host, and as messages to any other.
   void send(int channel, int peer, std::byte const* from, std::size_t bytes);
   void receive(int channel, int peer, std::byte* to, std::size_t bytes);
   // Moves on everything; true once the channel's operation is complete. Completion frees the channel.
@@ -116,11 +116,11 @@ struct MpiEndpoint {
   // Returns true if blocks to and from that rank go through memory.
   bool near(int peer) const { return neighbours && neighbours->has(peer); }
 
-  // Collective over `parent`.
+  // Collective over `parent`. Duplicates it.
   void duplicate(MPI_Comm parent);
-  // Collective over the duplicate. Error (mismatch) if options differ.
+  // Collective over the duplicate. Compares the options. Error (mismatch) if they differ.
   void agree();
-  // Collective over the duplicate, and over the ranks of the host.
+  // Collective over the duplicate, and over the ranks of the host. Finds the neighbours.
   void meet_neighbours(MPI_Comm host, List<int> here);
   // Frees the duplicates, except those with messages perhaps still under way, and reports unexpected blocks.
   void release() noexcept;

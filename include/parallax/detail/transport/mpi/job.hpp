@@ -49,7 +49,7 @@ class MpiEnvironment {
   ~MpiEnvironment();
 
  private:
-  // Null pointers: no arguments.
+  // Initialises MPI unless somebody has. Null pointers: no arguments.
   void initialise(int* argc, char*** argv);
 
   // True if MPI was initialised here; and the number of exceptions then unwinding.
@@ -150,7 +150,7 @@ class MpiDebts {
     Journal const* journal;
     int rank;
   };
-  // Of this process, in the order of their making.
+  // Returns the debtors of this process, in the order of their making.
   static List<Debtor>& debtors();
   // Called by `exit`: ends the job if a session is still open, and changes the exit code if one was forgotten.
   static void at_exit();
@@ -161,7 +161,7 @@ class MpiDebts {
   static inline std::chrono::nanoseconds shortest_{2 * to_end_together};
 };
 
-// Error (transport) with MPI's own words for a code. `rank`: the peer, or -1.
+// Returns Error (transport) with MPI's own words for a code. `rank`: the peer, or -1.
 PARALLAX_COLD Error mpi_error(int code, int rank, std::string_view operation);
 
 // Throws the error, and keeps it for the report at the job's end. Called for every error of a communicator in an operation.

@@ -87,7 +87,7 @@ class MpiMailbox {
   void leave() noexcept;
   // Returns true if a letter has begun to come and is not whole.
   bool incomplete() noexcept;
-  // All messages, those out and those in.
+  // Visits all messages, those out and those in.
   template <class Visit>
   void each(Visit const& visit) {
     for (auto& lane : under_way_)

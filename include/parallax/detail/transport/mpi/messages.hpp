@@ -27,9 +27,9 @@ class MpiMessages {
   // chunks.
   void join(MPI_Comm comm, std::size_t largest);
 
-  // Operation number `number` of the channel sends a block, or receives one.
+  // Sends a block, or receives one, of operation number `number` of the channel.
   void send(int channel, std::uint64_t number, int peer, std::byte const* from, std::size_t bytes);
-  // The memory must stay until the channel has no messages any more.
+  // Receives a block. The memory must stay until the channel has no messages any more.
   void receive(int channel, std::uint64_t number, int peer, std::byte* to, std::size_t bytes);
   // Sums by MPI_Iallreduce over `ranks`, used by no other channel.
   template <class T>

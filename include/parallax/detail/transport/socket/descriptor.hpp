@@ -95,13 +95,13 @@ std::vector<SocketAddress> addresses_of(HostAndPort const& name);
 // Returns the address of digits likewise, without blocking; empty for a name.
 inline std::vector<SocketAddress> addresses_in_digits(HostAndPort const& name) { return addresses_asked(name, AI_NUMERICHOST); }
 
-// In digits, without the port: "127.0.0.1" or "::1".
+// Returns the host in digits, without the port: "127.0.0.1" or "::1".
 std::string host_of(SocketAddress const& address);
 
-// In digits, as users write it: "127.0.0.1:4711" or "[::1]:4711".
+// Returns the address in digits, in users' form: "127.0.0.1:4711" or "[::1]:4711".
 std::string text_of(SocketAddress const& address);
 
-// The address of the other end, or, by getsockname, of this one.
+// Returns the address of the other end, or, by getsockname, of this one.
 SocketAddress socket_address(OwnedDescriptor const& socket, int (*ask)(int, sockaddr*, socklen_t*) = &::getpeername);
 
 // Throws Error (transport), with this rank's name, if its process may not open as many descriptors more as a world of so many

@@ -76,7 +76,8 @@ PARALLAX_INLINE void SocketEndpoint::tell_directory(SocketMeeting& meeting) {
   for (int rank = 1; rank < options.size; ++rank) peers_.tell(rank, FrameKind::directory, 0, directory);
 }
 
-// A rank of rank 0's own host may have reached it at an address for that host alone: others find the rank at rank 0's address.
+// Waits for rank 0's directory. A rank of rank 0's own host may have reached it at an address for that host alone: others find
+// the rank at rank 0's address.
 PARALLAX_INLINE std::vector<SocketAddress> SocketEndpoint::hear_directory(SocketMeeting& meeting, Moment until) {
   SocketAddress const first = meeting.links()[0].address;
   install(meeting);
@@ -206,7 +207,7 @@ PARALLAX_INLINE bool SocketEndpoint::hopes() const {
   return channel < channels;
 }
 
-// If its process has ended, the connection says so, soon.
+// Waits a moment for a missing place: if its process has ended, the connection says so, soon.
 PARALLAX_INLINE std::byte* SocketEndpoint::address_of(Place const& place) {
   if (std::byte* const memory = lending.address_of(place, options.rank)) return memory;
   auto const until = std::chrono::steady_clock::now() + std::chrono::milliseconds{250};
@@ -214,7 +215,7 @@ PARALLAX_INLINE std::byte* SocketEndpoint::address_of(Place const& place) {
   throw broken(host_meeting_.owner_of(place), joined({"lends ", place.bytes, " bytes that cannot be mapped"}));
 }
 
-// Memory behind the connections: so this rank sees all blocks there of a rank after its goodbye.
+// Moves on memory behind the connections: so this rank sees all blocks there of a rank after its goodbye.
 PARALLAX_INLINE void SocketEndpoint::move_on() {
   birth_.check(options.rank, "SocketCommunicator");
   if (host_) host_->look();

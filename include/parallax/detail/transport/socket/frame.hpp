@@ -82,7 +82,7 @@ class Fifo {
   std::size_t size() const { return items_.size() - first_; }
   T& front() { return items_[first_]; }
   T& back() { return items_.back(); }
-  // The i-th from the front.
+  // Returns the i-th from the front.
   T& operator[](std::size_t i) { return items_[first_ + i]; }
   void push(T item) {
     if (first_ > 0 && items_.size() == items_.capacity()) {

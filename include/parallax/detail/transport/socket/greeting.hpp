@@ -66,7 +66,7 @@ class Greeting {
   State move_on();
   // Returns true if the other end speaks this protocol.
   bool greeted() const { return greeted_; }
-  // Why it has failed.
+  // Returns the reason of its failure.
   std::string const& why() const { return why_; }
   // Returns true if it has failed because the other end speaks another version of the protocol.
   bool is_of_another_version() const { return another_version_; }

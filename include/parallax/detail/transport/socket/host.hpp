@@ -30,8 +30,8 @@ class SocketHostMeeting final : public HostMeeting {
 
   explicit SocketHostMeeting(int size) : ranks_(static_cast<std::size_t>(size)), groups_(ranks_.size(), -1) {}
 
-  // Collective over the world: memory of so many bytes for each pair of ranks of this host. `hosts`: by rank. None if this rank
-  // is alone, or if there is no memory.
+  // Collective over the world. Returns memory of so many bytes for each pair of ranks of this host. `hosts`: by rank. None if
+  // this rank is alone, or if there is no memory.
   template <class Bytes>
   std::unique_ptr<HostMemory> meet(SocketPeers& peers, int rank, std::vector<int> const& hosts, Bytes const& bytes,
                                    Await await);

@@ -62,7 +62,7 @@ class SocketLending {
   }
 
  private:
-  static constexpr std::chrono::milliseconds patience{100};  // with a holder: its sums take less than one
+  static constexpr std::chrono::milliseconds patience{100};  // with a holder: it sums for less than one
 
   std::size_t place(int rank) const {
     return static_cast<std::size_t>(std::find(here_->begin(), here_->end(), rank) - here_->begin());

@@ -79,7 +79,7 @@ class SocketMailbox {
   Peer& at(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
   Peer const& at(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
 
-  // The first letter of a peer, in exchange for the memory of the letter before.
+  // Takes the first letter of a peer, in exchange for the memory of the letter before.
   bool take_one(LetterLane lane, int writer, Letter& letter) {
     auto& letters = at(writer).letters[lane_index(lane)];
     if (letters.empty()) return false;

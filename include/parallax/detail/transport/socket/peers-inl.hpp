@@ -44,7 +44,7 @@ PARALLAX_INLINE void SocketPeers::move_on() {
     if ((event.events & EPOLLOUT) != 0 && write(peer(static_cast<int>(event.data.u32)))) news_ = true;
 }
 
-// A descriptor of epoll is ready when one of its connections is.
+// Waits for epoll's descriptor: it is ready when one of its connections is.
 PARALLAX_INLINE void SocketPeers::wait(std::chrono::nanoseconds at_most) const {
   auto const seconds = std::chrono::floor<std::chrono::seconds>(at_most);
   timespec const limit{static_cast<std::time_t>(seconds.count()), static_cast<long>((at_most - seconds).count())};

@@ -33,7 +33,7 @@ inline constexpr std::size_t most_pmi_line = std::size_t{1} << 14;
 // Most bytes of a request, with its end: launchers read so much at once.
 inline constexpr std::size_t most_pmi_request = 1000;
 
-// A whole number in decimal digits; none for anything else.
+// Returns a whole number in decimal digits; none for anything else.
 std::optional<int> whole_number(std::string_view text);
 
 // Returns the value of a key in a line of the protocol: "cmd=get_result rc=0 value=x". Nothing, if the line has no such key.
@@ -47,8 +47,8 @@ std::string shown_line(std::string_view line);
 // transport if the launcher hangs up, refuses, or sends no answer; its words name the rank, the request and the answer.
 class PmiClient {
  public:
-  // `socket`: to the launcher. It is closed by `finalize` alone, and otherwise by the end of the process: launchers know a
-  // crashed rank by its open socket. `rank`: for errors.
+  // `socket`: to the launcher. It is closed by `finalize` alone, and otherwise by the end of the process: by the difference
+  // launchers know a crashed rank. `rank`: for errors.
   PmiClient(OwnedDescriptor socket, int rank) : socket_{std::move(socket)}, rank_{rank} {}
 
   // This process's number, and how many there are.
@@ -59,7 +59,7 @@ class PmiClient {
   Identity identify(std::string_view id, Moment until);
   // Begins, and learns the launcher's limits.
   void begin(Moment until);
-  // The most bytes of a value; known once it has begun.
+  // Returns the most bytes of a value; known once it has begun.
   std::size_t largest_value() const { return largest_; }
   // Leaves a word, without spaces, for whoever gets it after the next barrier.
   void put(std::string_view key, std::string_view word, Moment until);
