@@ -1,6 +1,7 @@
 #include "parallax/comm/thread.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -12,6 +13,7 @@
 
 #include "../catch.hpp"
 #include "parallax/conformance/communicator.hpp"
+#include "parallax/parallax.hpp"
 
 namespace px = parallax;
 
@@ -220,6 +222,106 @@ TEST_CASE("nobody begins to read what a rank has told that an exception leaves",
   };
   CHECK_THROWS_WITH(px::run_threads(2, train), "what it says");
   CHECK(refused);
+}
+
+namespace {
+
+// Of the error that a body gets, or another: whether it is that of a rank whose body has returned.
+bool misses(px::Error const& error, int rank) {
+  return error.code() == px::Errc::transport && error.rank() == rank &&
+         error.detail() == "the body of rank " + std::to_string(rank) + " has returned, and the rank is waited for";
+}
+
+// Runs the body on three ranks, with a deadline that no test outlives. Returns a bit for each rank with such an error of rank 1.
+template <class Body>
+unsigned without_rank_1(Body const& body) {
+  std::atomic<unsigned> told{0};
+  auto const train = [&](px::ThreadCommunicator& world) {
+    try {
+      body(world);
+    } catch (px::Error const& error) {
+      if (misses(error, 1)) told |= 1u << world.rank();
+      throw;
+    }
+  };
+  try {
+    px::run_threads(3, train, {std::chrono::seconds{20}});
+  } catch (px::Error const& error) {
+    CHECK(misses(error, 1));
+  }
+  return told;
+}
+
+// All to all, with blocks of that size.
+void exchange(px::ThreadCommunicator& world, std::size_t bytes) {
+  std::vector<std::byte> send(3 * bytes), receive(3 * bytes);
+  std::vector<px::ByteRange> const blocks{{0, bytes}, {bytes, bytes}, {2 * bytes, bytes}};
+  auto request = world.ialltoallv(0, {send.data(), blocks, receive.data(), blocks});
+  px::wait(world, request, "a test");
+}
+
+}  // namespace
+
+TEST_CASE("who waits for a rank whose body has returned is told at once", "[comm][thread]") {
+  std::size_t const bytes = GENERATE(8, 65);
+  int const before = GENERATE(0, 1, 2);
+  CHECK(without_rank_1([&](px::ThreadCommunicator& world) {
+          for (int operation = 0; operation < before; ++operation) exchange(world, bytes);
+          if (world.rank() != 1) exchange(world, bytes);
+        }) == 0b101u);
+}
+
+TEST_CASE("what a rank has posted before its body returned is received, and the others go on without it", "[comm][thread]") {
+  int const pause = GENERATE(0, 5);  // ms: the end of rank 1 comes around the look for its block, or before it
+  std::atomic<bool> over{false};
+  std::array<int, 3> block{}, letter{};
+  CHECK(without_rank_1([&](px::ThreadCommunicator& world) {
+          auto const at = static_cast<std::size_t>(world.rank());
+          OneWay first{3, 0, 0}, later{3, 0, 0};
+          if (world.rank() == 1) {
+            first.to[0].bytes = first.to[2].bytes = 8;
+            first.memory.assign(64, std::byte{7});
+            static_cast<void>(world.ialltoallv(0, first.transfer()).test());
+            for (int const to : {0, 2}) px::post_letter(world, px::LetterLane::answers, to, 5);
+            over = true;
+            return;
+          }
+          while (!over) std::this_thread::yield();
+          std::this_thread::sleep_for(std::chrono::milliseconds{pause});
+          first.from[1].bytes = 8;
+          auto request = world.ialltoallv(0, first.transfer());
+          px::wait(world, request, "a test");
+          block[at] = static_cast<int>(first.memory[0]);
+          px::Letter taken;
+          for (int poll = 0; poll < 3; ++poll)  // a poll is no wait
+            letter[at] += world.take(px::LetterLane::answers, 1, taken) ? static_cast<int>(taken.bytes[0]) : 100;
+          auto const other = static_cast<std::size_t>(2 - world.rank());
+          later.to[other].bytes = later.from[other].bytes = 8;
+          for (int operation = 0; operation < 100; ++operation) {
+            auto next = world.ialltoallv(1, later.transfer());
+            px::wait(world, next, "a test");
+          }
+        }) == 0);
+  CHECK(block == std::array{7, 0, 7});
+  CHECK(letter == std::array{205, 0, 205});
+}
+
+TEST_CASE("who waits for the turn of a rank whose body has returned is told at once", "[comm][thread]") {
+  CHECK(without_rank_1([&](px::ThreadCommunicator& world) {
+          if (world.rank() == 1) return;
+          world.take_turn();
+          for (px::Patience patience{world}; world.unread() >= 0 && patience.pause();) {}
+        }) == 0b101u);
+}
+
+TEST_CASE("a rank whose body returns before its step ends the session of the others at once", "[comm][thread]") {
+  int const steps = GENERATE(0, 2);  // before
+  CHECK(without_rank_1([&](px::ThreadCommunicator& world) {
+          px::Session session{world};
+          std::vector<float> memory(1000, 1.0f);
+          px::Variable<px::Dense> hidden{session, "hidden", px::bind(memory)};
+          for (int step = 0; step < steps + (world.rank() != 1); ++step) session.step(px::grad(hidden, memory));
+        }) == 0b101u);
 }
 
 TEST_CASE("an operation that is refused leaves its channel free", "[comm][thread]") {

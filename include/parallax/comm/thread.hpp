@@ -175,6 +175,10 @@ class ThreadCommunicator {
   // Returns true if, after an abort, an operation in flight may be completed all the same: the ranks gone had completed it, or
   // are not needed.
   PARALLAX_COLD bool hopes();
+  // Aborts if the operation needs a rank after the end of its body; throws the reason of an abort unless it `hopes`.
+  PARALLAX_COLD void look_for_the_gone(int channel, ChannelState& state, bool aborted);
+  // Returns a rank gone, as ThreadGroup::gone has it, yet to deliver its block or to take this one's; or -1.
+  PARALLAX_COLD int missed(int channel, ChannelState& state, std::uint64_t how);
   // Returns a bit for each channel with an operation in flight, and one for turns awaited.
   PARALLAX_COLD std::uint64_t in_flight() const;
 

@@ -83,6 +83,8 @@ PARALLAX_INLINE int ThreadCommunicator::unread() const {
   for (int k = 1; k < size() && behind < 0; ++k)
     if (int const rank = (rank_ + k) % size(); is_behind(rank)) behind = rank;
   awaits_turns_ = behind >= 0;
+  if (awaits_turns_ && group_->some_ended() && group_->gone(behind, ThreadGroup::has_ended) && is_behind(behind))
+    group_->miss(behind);
   if (!group_->aborted()) return behind;
   bool const in_vain = behind >= 0 && (!group_->lingers() || (group_->gone(behind) && is_behind(behind)));
   if (in_vain || group_->given_up(ThreadGroup::turns)) group_->refuse();
@@ -166,21 +168,30 @@ PARALLAX_INLINE bool ThreadCommunicator::progress(int channel) {
   }
   for (int other = 0; other < channels && in_flight_ > 1; ++other)
     if (ChannelState& lagging = (*states_)[static_cast<std::size_t>(other)]; lagging.busy) receive(other, lagging);
-  if (aborted && !hopes()) group_->refuse();
+  if (aborted || group_->some_ended()) look_for_the_gone(channel, state, aborted);
   return false;
 }
 
+PARALLAX_INLINE void ThreadCommunicator::look_for_the_gone(int channel, ChannelState& state, bool aborted) {
+  int const ended = aborted ? -1 : missed(channel, state, ThreadGroup::has_ended);
+  if (ended >= 0) group_->miss(ended);
+  if ((aborted || ended >= 0) && !hopes()) group_->refuse();
+}
+
 // Looks once more for the blocks of a rank gone: all of them are there.
-PARALLAX_INLINE bool ThreadCommunicator::hopes() {
-  auto const needs = [&](int channel, ChannelState& state, int rank) {
+PARALLAX_INLINE int ThreadCommunicator::missed(int channel, ChannelState& state, std::uint64_t how) {
+  for (int rank = 0; rank < size(); ++rank) {
+    if (!group_->gone(rank, how)) continue;
     receive(channel, state);
-    return !state.peers[static_cast<std::size_t>(rank)].arrived || untaken(channel, state, rank);
-  };
+    if (!state.peers[static_cast<std::size_t>(rank)].arrived || untaken(channel, state, rank)) return rank;
+  }
+  return -1;
+}
+
+PARALLAX_INLINE bool ThreadCommunicator::hopes() {
   auto const may_be_completed = [&](int channel) {
     ChannelState& state = (*states_)[static_cast<std::size_t>(channel)];
-    for (int rank = 0; rank < size() && state.busy; ++rank)
-      if (group_->gone(rank) && needs(channel, state, rank)) return false;
-    return state.busy && !group_->given_up(channel);
+    return state.busy && missed(channel, state, ThreadGroup::is_gone) < 0 && !group_->given_up(channel);
   };
   if (group_->gone(rank_) || !group_->lingers()) return false;
   int channel = 0;
@@ -254,7 +265,7 @@ PARALLAX_INLINE void detail::run_thread_ranks(int size, FunctionRef<void(ThreadC
     try {
       ThreadCommunicator comm{group, rank};
       body(comm);
-      group->leave(rank, 0);
+      group->end(rank);
       group->publish_held_back();
     } catch (...) {
       end_child(group->birth_, rank);

@@ -49,5 +49,9 @@ PARALLAX_INLINE void ThreadGroup::publish_held_back() {
   std::lock_guard const lock{mutex_};
   if (held_back_) publish(*held_back_);
 }
+PARALLAX_INLINE void ThreadGroup::miss(int rank) {
+  publish_held_back();
+  abort({Errc::transport, rank, "", "", joined({"the body of rank ", rank, " has returned, and the rank is waited for"})});
+}
 
 }  // namespace parallax

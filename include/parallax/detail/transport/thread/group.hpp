@@ -122,8 +122,20 @@ class ThreadGroup {
     std::uint64_t none = 0;
     gone_[static_cast<std::size_t>(rank)].compare_exchange_strong(none, is_gone | gives_up);
   }
-  // Returns true if that rank takes part in nothing any more. The caller then sees all its deeds before.
-  bool gone(int rank) const { return gone_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire) != 0; }
+  // Lets a rank go after its body's end without an exception.
+  void end(int rank) {
+    leave(rank, has_ended);
+    some_ended_.store(true, std::memory_order_relaxed);
+  }
+  // Returns true once the body of some rank has ended so; one load.
+  bool some_ended() const { return some_ended_.load(std::memory_order_relaxed); }
+  // Aborts: a rank is waited for after the end of its body. A reason held back comes first.
+  PARALLAX_COLD void miss(int rank);
+  // Returns true if that rank takes part in nothing any more, or, of `has_ended`, after its body's end without an abort. The
+  // caller then sees all its deeds before.
+  bool gone(int rank, std::uint64_t how = is_gone) const {
+    return (gone_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire) & how) != 0;
+  }
   // Returns true if a gone rank has given up the operation in flight there: then no rank completes it.
   bool given_up(int channel) const {
     for (auto const& rank : gone_)
@@ -152,10 +164,12 @@ class ThreadGroup {
   std::vector<Reader> readers_;
   detail::ThreadLetters letters_;
   std::atomic<bool> aborted_{false}, left_{false};  // a reason is published; there is one
+  std::atomic<bool> some_ended_{false};
   std::chrono::steady_clock::time_point aborted_at_{};
-  // Bits of `gone_`: behind the channels', the turns of reading in place.
+  // Bits of `gone_`: behind the channels', an end without an exception, and the turns of reading in place.
   static constexpr int turns = 62;
-  static constexpr std::uint64_t is_gone = std::uint64_t{1} << 63, everything = ~is_gone;
+  static constexpr std::uint64_t is_gone = std::uint64_t{1} << 63, has_ended = std::uint64_t{1} << 61,
+                                 everything = ~(is_gone | has_ended);
   std::vector<std::atomic<std::uint64_t>> gone_;  // by rank; 0: not gone
   bool supervised_ = false;
   // Of the reasons.
