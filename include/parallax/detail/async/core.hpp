@@ -19,8 +19,7 @@
 
 namespace parallax::inline v0_2::detail {
 
-// The engine. Refers to a synchronous session's core; it waits, meets and fails in the core's words. C: the edge to the
-// communicator.
+// The engine. Refers to a synchronous session's core; it waits, meets and fails in its words. C: the edge to the communicator.
 template <Communicator C>
 class AsyncCore {
  public:
@@ -331,8 +330,7 @@ void AsyncCore<C>::bring(Slice<Brought* const> brought) {
   ++clock_;
 }
 
-// Returns the rank waited for. If this rank's own share has not answered its pull, it knows the slowest worker. Else an owner
-// knows.
+// Returns the rank waited for. If this rank's own share has not answered its pull, it knows the slowest worker, else an owner.
 template <Communicator C>
 int AsyncCore<C>::waiting_for() const {
   auto const& topology = core_->topology;

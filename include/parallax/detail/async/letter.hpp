@@ -18,8 +18,7 @@
 namespace parallax::inline v0_2 {
 
 // Kinds of letters. `pull` asks an owner for rows and parts, and `rows` answers; `push` brings gradients, and ends a clock;
-// `leave` is a worker's last one. By `orders` the first owner tells the others the order of their service, if the rule has a
-// quorum.
+// `leave` is a worker's last one. By `orders` the first owner tells the others the order of service, if the rule has a quorum.
 enum class LetterKind : std::uint32_t { pull = 1, rows, push, leave, orders };
 
 // A letter's first bytes.

@@ -15,8 +15,7 @@ class RunLog {
  public:
   // An owner's deed: it took a push, answered a pull, or was left.
   enum class Kind : std::uint8_t { push, answer, leave };
-  // One deed. Workers are counted from 0, clocks are those of the worker's letters: at most 2^14 of the one, and 2^48 of the
-  // other.
+  // One deed. Workers are counted from 0, clocks are as in the worker's letters: at most 2^14 of the one, 2^48 of the other.
   struct Entry {
     // Number of the worker.
     int worker;

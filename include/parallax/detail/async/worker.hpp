@@ -50,8 +50,7 @@ class Aged : public Handle {
 
   // Returns the updates in the rows, at the owner with fewest: clocks, if the pushes of one are an update, else pushes.
   std::int64_t version() const { return version_; }
-  // Returns the pushes of this worker ahead of the slowest one that still trains, as known to the owner furthest behind; 0:
-  // none.
+  // Returns this worker's pushes ahead of the slowest one that still trains, as known to the owner furthest behind; 0: none.
   std::int64_t staleness() const { return staleness_; }
 
  private:

@@ -1,5 +1,4 @@
-// `Session::save_async`: the content of a save is copied at once, and written behind the steps. The session calls `run` of
-// CheckpointWork.
+// `Session::save_async`: content is copied at once, and written behind the steps. The session calls CheckpointWork::run.
 #pragma once
 
 #include <algorithm>

@@ -22,8 +22,7 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Returns the manifest of a generation, read and checked. Throws FormatError of a damaged one, or of another generation's, and
-// FileError.
+// Returns a generation's manifest, read and checked. Throws FormatError of a damaged or a foreign one, and FileError.
 Generation open_generation(std::string const& directory, std::int64_t number);
 
 // Throws FormatError of a rank's file of a wrong size, and FileError of a missing one.
@@ -120,8 +119,7 @@ class Meaning {
   std::vector<std::string> equal_;
 };
 
-// The first look at a restore, an archive that changes nothing: checks that the checkpoint has each item, with this session's
-// shape.
+// The first look at a restore, an archive that changes nothing: checks that the checkpoint has each item in its present shape.
 class RestoreCheck {
  public:
   static constexpr bool reads = false;

@@ -87,8 +87,7 @@ class RowNumbers {
     for (Run const& run : runs_) append(text, {&run == runs_.data() ? " " : ", ", run.first, " ", run.stride, " ", run.count});
     return text;
   }
-  // Parses such a text, of a file with so many of the rows. Returns false for any other text, and for numbers outside the
-  // array.
+  // Parses such a text, of a file with so many of the rows. Returns false for other texts, and for numbers outside the array.
   bool parse(std::string_view text, std::int64_t& rows, std::int64_t count) {
     runs_.clear();
     count_ = count;

@@ -76,14 +76,13 @@ struct SavedValue {
   Share share;
 };
 // Returns a value equal on all ranks, such as the number of an epoch: a number, a std::string, a std::vector of numbers, an
-// aggregate of numbers, or any type with `template <class Items> void visit(Items&)`. It is saved once, and given back to every
-// rank.
+// aggregate of numbers, or any type with `template <class Items> void visit(Items&)`. It is saved once, and all ranks get it
+// back.
 template <class T>
 SavedValue<T> shared_value(std::string_view name, T& value) {
   return {name, &value, Share::any};
 }
-// Returns a value of each rank's own, such as the state of its random numbers. It is given back if there are as many ranks
-// again.
+// Returns a value of each rank's own, such as its random numbers' state. It is given back if there are as many ranks again.
 template <class T>
 SavedValue<T> own_value(std::string_view name, T& value) {
   return {name, &value, Share::own};

@@ -1,5 +1,4 @@
-// `Session::restore`: looks at the meaning of a generation here before anything changes, then reads it. The session calls
-// `CheckpointWork::run`.
+// `Session::restore`: looks at a generation's meaning before a change, then reads it. The session calls CheckpointWork::run.
 #pragma once
 
 #include <optional>

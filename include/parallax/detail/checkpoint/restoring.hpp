@@ -112,8 +112,7 @@ class Restoring {
     std::memcpy(bytes.data(), list_.data() + first, bytes.size());
   }
 
-  // Throws unless the checkpoint has as many rows as its length says, before there is room for them: a length may be any
-  // number.
+  // Throws unless the checkpoint has as many rows as its length says, before there is room for them: it may be any number.
   void check_length(Item const& item, std::size_t row_bytes) const {
     std::string const key = meaning_->key(item);
     std::uint64_t there = 0;
@@ -312,7 +311,7 @@ class Restoring {
     complete(target);
   }
 
-  // Not collective. Reads a block, and puts its rows in their places: here, or into parcels.
+  // Not collective. Reads a block, and puts its rows in their places: here, or into bundles.
   void deal(Target const& target, std::vector<Slab> const& slabs, std::int64_t number) {
     auto const slab = std::upper_bound(slabs.begin(), slabs.end(), number, [](std::int64_t block, Slab const& one) {
       return block < one.first_block + one.blocks;
@@ -374,7 +373,7 @@ class Restoring {
     return bytes;
   }
 
-  // Collective. Brings all parcels to their ranks, and puts the rows in their places. If a rank has an error all throw it, and
+  // Collective. Brings all bundles to their ranks, and puts the rows in their places. If a rank has an error all throw it, and
   // the session ends.
   void deliver(Target const& target) {
     auto& words = core_->rounds.words;
@@ -412,7 +411,7 @@ class Restoring {
       at += static_cast<std::size_t>(expected[rank]);
     }
   }
-  // Not collective. Unpacks a parcel as it came.
+  // Not collective. Unpacks a bundle as it came.
   void unpack(Target const& target, std::size_t words, std::span<std::byte const> bytes) {
     auto rows = bytes.subspan(8 * words);
     auto const word = [&](std::size_t i) {

@@ -46,7 +46,7 @@ class UnfinishedFolder {
 
 // Local. Returns a line for each variable whole on every rank of this session, in memory of the host, with the checksum of its
 // values and slots. Ranks compare the lines before they save, so no save of unequal replicas takes the place of a good
-// checkpoint. Variables that were never updated are left to their first update. Tables with rows that are behind are left to
+// checkpoint. Never updated variables are left to their first update. Tables with rows behind are left to
 // SessionOptions::compare_replicas_every.
 template <Communicator C>
 std::string compared_replicas(SessionCore<C>& core) {
@@ -87,11 +87,9 @@ struct NewGeneration {
   UnfinishedFolder folder;
 };
 
-// Local, on a leader, once the files of its home are on the disk. Gives the generation its manifest. `shards`: by rank. Throws
-// FileError.
+// Local, on a leader, once its home's files are on the disk. Gives the generation its manifest. `shards`: by rank. FileError.
 void write_manifest(NewGeneration const& made, std::span<WrittenShard const> shards);
-// Local, on a leader. Gives the generation its name. Throws FileError; after an error behind the naming, it is there all the
-// same.
+// Local, on a leader. Gives the generation its name. Throws FileError; after an error behind the naming, it is there.
 void give_name(NewGeneration& made);
 
 // Local, on a leader, once it has its name everywhere. Takes the names of old generations, and returns their numbers.

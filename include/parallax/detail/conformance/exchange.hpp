@@ -223,8 +223,7 @@ void exchange_ragged(C& comm, int channel, std::uint64_t seed) {
   exchange(comm, channel, part);
 }
 
-// Runs body(comm) on every rank of a fresh communicator by the model; about any other type one assertion names the missing
-// ability.
+// Runs body(comm) on every rank of a fresh communicator by the model; about any other type one assertion names its lack.
 template <class Model, class Body>
 void on_every_rank(Model const& model, std::chrono::nanoseconds deadline, Body const& body) {
   model.run(deadline, [&](auto& comm) {

@@ -105,8 +105,7 @@ struct OneBlockForAll {
   }
 };
 
-// Check of the order on one channel. Sizes are equal, so only the contents tell one operation from the next; ranks are late in
-// turn.
+// Check of the order on one channel. Sizes are equal, so contents alone tell operations apart; ranks are late in turn.
 struct ManyInARow {
   // On each rank: 300 operations, with a sleep before some of them.
   template <class C>
@@ -285,8 +284,7 @@ struct TheVendorsSum {
   }
 };
 
-// Check of loans of memory: every rank adds its number to each peer's loan, in turns, and finds all ranks' sums when they are
-// done.
+// Check of loans of memory: every rank adds its number to each peer's loan, in turns, and finds all ranks' sums at the end.
 struct LentMemoryIsReached {
   // On each rank: ten times, or nothing if some rank cannot lend to this one.
   template <class C>

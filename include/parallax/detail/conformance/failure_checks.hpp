@@ -133,8 +133,7 @@ struct ARankThatStaysAwayIsNamed {
 // Check of memory that goes too early. Ranks leave, and free their memory, at any moment of an exchange: no peer may touch it
 // any more (sanitizers watch).
 struct AbandonedMemoryIsLeftAlone {
-  // On each rank: a few exchanges. In one of them the culprit, chosen by the seed, may abort; all then get an Error with its
-  // number.
+  // On each rank: a few exchanges. In one the culprit, chosen by the seed, may abort; all then get an Error with its number.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     Dice dice{mix(seed, static_cast<std::uint64_t>(comm.rank()))};

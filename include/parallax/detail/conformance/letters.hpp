@@ -53,8 +53,7 @@ class Correspondence {
   std::size_t size_of(LetterLane lane, int from, int to, std::uint64_t number) const {
     return ragged(mix(seed_, number, static_cast<std::uint64_t>(lane)), from, to);
   }
-  // Posts the next letter; false if refused. In several parts, some empty, in memory overwritten afterwards: letters are
-  // copied.
+  // Posts the next letter; false if refused. In several parts, some empty, in memory then overwritten: letters are copied.
   bool post(LetterLane lane, int to) {
     std::uint64_t const number = posted(lane, to);
     auto text = words_of(seed_, lane, comm_->rank(), to, number, size_of(lane, comm_->rank(), to, number));

@@ -27,8 +27,7 @@ namespace parallax::inline v0_2 {
 
 static_assert(std::endian::native == std::endian::little, "the files are little-endian, and this machine is not");
 
-// Error of a file unlike its format, of a question for anything not in it, and of a writer's wrong argument. `what()` is "PATH:
-// DETAIL".
+// Error of a file unlike its format, of a question for anything not in it, and of a writer's mistake. what(): "PATH: DETAIL".
 class FormatError : public std::runtime_error {
  public:
   // `path` as the caller named the file; `detail` names the tensor or field and the offending value.
@@ -238,8 +237,7 @@ class NewFile {
   // Leaves `other` as after finish().
   NewFile(NewFile&& other) noexcept = default;
   NewFile& operator=(NewFile&& other) = delete;
-  // Removes the written bytes if there was no finish(), and leaves an earlier file at PATH alone. In a forked child it does
-  // nothing.
+  // Removes the written bytes if there was no finish(); an earlier file at PATH stays. Does nothing in a forked child.
   ~NewFile() {
     if (file_.is_open() && !birth_.in_child() && is_ours()) ::unlink(part_.c_str());
   }

@@ -15,8 +15,7 @@
 
 namespace parallax::inline v0_2 {
 
-// Fact sought of some rows: the sum of their squares, for clipping gradients, or the first element that is infinite or not a
-// number.
+// Fact sought of some rows: the sum of their squares, for clipping, or the first element that is infinite or not a number.
 enum class Sought : unsigned char { squares, non_finite };
 
 // Facts found, with references to the rows, which stay as they are until all of it has `arrived`; owns the facts. First
@@ -31,8 +30,7 @@ class Findings<HostSpace> {
  public:
   // Forgets all searches. A flight calls it before another step.
   void clear() { sought_.clear(); }
-  // Local. Remembers rows of T, and returns the number of the answer. The kind of search is not kept, for the question says it
-  // again.
+  // Local. Remembers rows of T, and returns the answer's number. The kind of search is not kept: the question says it again.
   template <class T>
   std::uint32_t seek(Sought, RowsView<T const> rows) {
     sought_.push_back({rows.data, rows.rows, rows.width, rows.stride});

@@ -333,8 +333,7 @@ struct RowOps<HostSpace> {
   }
 
  private:
-  // Returns the sum of the squares of one block of at most measured_block values: eight partial sums, added in the order of
-  // measured_block.
+  // Returns the sum of the squares of one block of at most measured_block values: eight partial sums, in the order it tells.
   template <class T>
   static double squares_of_block(T const* values, std::int64_t n) {
     PARALLAX_NO_CONTRACT

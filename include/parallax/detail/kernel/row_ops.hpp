@@ -142,8 +142,7 @@ struct LentRows {
 
 // In place of a scale: gradients as they are, without a question at run time.
 struct Unscaled {};
-// In place of a scale: sums over ranks, divided on their way to the rule, and then scaled. The quotients are never written
-// back.
+// In place of a scale: sums over ranks, divided on their way to the rule, then scaled. The quotients are never written back.
 template <class T>
 struct Averaged {
   // Divisor of the sums: the number of ranks, for the mean over them.

@@ -35,8 +35,7 @@ struct RunOptions {
   std::chrono::nanoseconds deadline = std::chrono::seconds{60};
   // Refuses a world smaller than the launched one.
   bool guard = true;
-  // Ranks as threads of a process launched by nobody together with others, unless the command line says a number; 0: one,
-  // alone.
+  // Ranks as threads of a process not launched together with others, unless the command line says a number; 0: one, alone.
   int threads = 0;
 };
 
@@ -68,14 +67,13 @@ class JoinedWorld {
 struct Entrance {
   // Name in messages.
   std::string_view name;
-  // Order among entrances: if several claim a process, the one with the least number joins. MPI has 10, and sockets may have
-  // 20.
+  // Order among entrances: of several that claim a process, the one with the least number joins. MPI has 10, sockets 20.
   int precedence;
   // Returns the variable by which its launcher marks this process as a rank, or null. Looks at nothing but the environment.
   char const* (*claims)(detail::Environment variable);
   // Calls `body` once with the joined communicator, and returns the exit code of the process. An error out of `body` is
-  // reported on stderr, and the job ends with `abort_code` (end_by of detail/launch/last_words.hpp). A failure to join is an
-  // Error.
+  // reported on stderr, and the job ends with `abort_code` (end_by of detail/launch/last_words.hpp). Throws Error if joining
+  // fails.
   int (*join)(int& argc, char**& argv, RunOptions const& options, FunctionRef<int(JoinedWorld&)> body);
   // Returns the joining library's description of itself, for the choice of an mpiexec; null if there is none.
   std::string (*library)() = nullptr;

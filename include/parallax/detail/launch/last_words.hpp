@@ -47,8 +47,7 @@ std::string_view sentence_of(Error const& error);
 // program is its own. Elsewhere it returns. Called in the handler of an exception out of the rank's body.
 void end_child(Birth const& birth, int rank);
 
-// Says the last words of `rank`, and returns the exit code of the process. A backend whose ranks end alone returns it from
-// `join`.
+// Says the last words of `rank`, and returns the process's exit code. A backend whose ranks end alone returns it from `join`.
 int end_by(int rank, Error const& error);
 
 }  // namespace detail

@@ -1,5 +1,4 @@
-// The options of `run` on the command line. All begin with --px-. `run` takes them out of the arguments before its body sees
-// them.
+// The options of `run` on the command line: all begin with --px-. `run` takes them out of the arguments before its body runs.
 #pragma once
 
 #include <charconv>

@@ -154,11 +154,12 @@ void place_in_bags(cudaStream_t stream, std::span<std::uint32_t const> begins, G
          static_cast<std::uint32_t>(wrongs.size()));
 }
 
-// Row k - first of out, packed, = the sum of the terms of run k, for k in [first, last): of order[offsets[k]] … order[offsets[k
-// + 1] - 1]; zeros if there are none. Without an order the terms are in it; without offsets each is a run. All arrays of
-// `terms` lie on the device. The bits are those of parallax::sum_terms. A run is summed by one team, so a long one takes its
-// time. Its chunks are summed side by side if the runs are those of a grouping of `count` positions, with its `inverse`, and
-// there is `scratch`, aligned to 256 bytes, of sums_scratch_bytes<T>(count, width).
+// Row k - first of out, packed, = the sum of the terms of run k, for k in [first, last): of the terms
+// order[offsets[k]] … order[offsets[k + 1] - 1]; zeros if there are none.
+// Without an order the terms are in it; without offsets each is a run. All arrays of `terms` lie on the device. The bits are
+// those of parallax::sum_terms. A run is summed by one team, so a long one takes its time. Its chunks are summed side by side
+// if the runs are those of a grouping of `count` positions, with its `inverse`, and there is `scratch`, aligned to 256 bytes,
+// of sums_scratch_bytes<T>(count, width).
 template <class T>
 void sum_terms(cudaStream_t stream, RowTerms<T> const& terms, std::uint32_t const* order, std::uint32_t const* offsets,
                std::uint64_t first, std::uint64_t last, T* out, std::uint32_t const* inverse = nullptr, std::uint64_t count = 0,

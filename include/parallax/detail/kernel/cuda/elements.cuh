@@ -1,5 +1,4 @@
-// Arithmetic on contiguous elements on a CUDA device. Sums over ranks, means and norms are made by it, through
-// RowOps<CudaSpace>.
+// Arithmetic on contiguous elements on a CUDA device. RowOps<CudaSpace> makes sums over ranks, means and norms by it.
 #pragma once
 
 #include <cstddef>

@@ -56,8 +56,7 @@ class Groups<Index, CudaSpace> {
     ops.group_keys(keys, bound + 1, view_);
   }
   // Groups likewise, cut at bases[first], bases[first + stride], … and padded, so each owner has as many places: a place takes
-  // the part of a distinct key, and `size()` is known. Nothing is brought to the host. `wrongs` and `tally` lie in device
-  // memory.
+  // a distinct key's part, and `size()` is known. Nothing is brought to the host. `wrongs` and `tally` lie in device memory.
   void group_padded(Ops const& ops, Index const* keys, std::size_t count, Index const* bases, std::size_t first,
                     std::size_t stride, std::int64_t bound, device::Padding const& padding,
                     std::span<std::uint32_t const> wrongs, device::PaddingTally* tally) {

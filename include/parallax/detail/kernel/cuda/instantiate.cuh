@@ -142,8 +142,7 @@ constexpr auto measuring(slot_types<S...>) {
                     updating_elements<T, T, DeviceBuffer<Finished>>(slot_types<S...>{})};
 }
 
-// Returns the functions of an optimizer: for its slots, for dense variables if it works on elements or the tensor, and for
-// rows.
+// Returns an optimizer's functions: for its slots, for dense variables if it works on elements or the tensor, and for rows.
 template <class T, class O>
 constexpr auto functions_of_elements() {
   using Rule = PlacedRule<decltype(std::declval<O const&>().at(std::int64_t{1}))>;

@@ -61,16 +61,14 @@ __device__ inline T* shared_memory() {
 #endif
 }
 
-// Returns a thread's number in its grid, and the number of the grid's threads: the beginning of a loop over elements, and its
-// stride.
+// Returns a thread's number in its grid, and the number of the grid's threads: a loop's beginning and stride over elements.
 __device__ inline std::uint64_t thread_number() { return std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline std::uint64_t thread_count() { return std::uint64_t{gridDim.x} * blockDim.x; }
 
 // Returns a / b, rounded up: the number of blocks, tiles or steps of b for a.
 PARALLAX_HOST_DEVICE constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
 
-// Returns the multiprocessors of the current device; 0 if there is none. Asked of the runtime each time: it answers from its
-// memory.
+// Returns the current device's multiprocessors; 0 if there is none. Asked of the runtime each time: it answers from memory.
 inline unsigned multiprocessors() {
   int device = 0, count = 0;
   if (cudaGetDevice(&device) == cudaSuccess &&

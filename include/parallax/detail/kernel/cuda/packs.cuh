@@ -96,8 +96,7 @@ inline unsigned lanes_for(std::int64_t packs) {
 }
 inline unsigned teams_for(unsigned lanes) { return block_threads / lanes; }  // in a block
 
-// A thread's place among teams of `lanes` threads: its team among all, and its lane. Threads left over at a block's end have
-// none.
+// A thread's place among teams of `lanes` threads: its team and its lane. Threads left over at a block's end have none.
 struct Team {
   std::uint64_t number, count;
   unsigned lane;

@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(1))
 }  // namespace detail
 
 // Settles table rows directory(indices[k]), or without indices rows k, for all of `count`, with their slots, as of ages.last,
-// or the step after it. The indices differ. Slots lie like the table; `row_slots` are of rules that measure rows. Throws Error
+// or a step later. The indices differ. Slots lie like the table; `row_slots` are of rules that measure rows. Throws Error
 // (device).
 template <class Index, class T, class Rule, class... S, class... R>
 void settle_rows(cudaStream_t stream, Index const* indices, detail::Count count,

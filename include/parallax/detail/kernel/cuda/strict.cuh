@@ -64,8 +64,7 @@ template <class A, class B>
 concept StrictOperands = (is_strict<A> || is_strict<B>) && (is_strict<A> || std::is_arithmetic_v<A>) &&
                          (is_strict<B> || std::is_arithmetic_v<B>);
 
-// Type of an operation's result on an A and a B, by the rules of the language: float and int to float, float and double to
-// double.
+// Type of an operation on an A and a B, by the rules of the language: float and int to float, float and double to double.
 template <class A, class B>
 using rounded_to = decltype(raw(A{}) + raw(B{}));
 

@@ -14,8 +14,7 @@ namespace parallax::inline v0_2 {
 
 namespace detail {
 
-// Returns 1 for a value that is infinite or not a number, else 0. By bits, so no compiler's assumption of finite values changes
-// it.
+// Returns 1 for an infinite value or one not a number, else 0. By bits: no compiler's assumption of finite values changes it.
 template <class T>
 using BitsOf = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 template <class T>

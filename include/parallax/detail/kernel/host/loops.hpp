@@ -253,8 +253,7 @@ template <bool scaled, class T, class Index, class Rule, class... S>
   }
 }
 
-// Runs the same two loops on machines with wider vectors: if divisions and square roots take the time, twice as many go at
-// once.
+// Runs these loops on machines with wider vectors: if divisions and square roots take the time, twice as many go at once.
 template <bool scaled, class T, class Rule, class... S>
 PARALLAX_WIDER void apply_span_wider(std::int64_t n, T* parameters, T const* gradients, T scale, Rule const& rule,
                                      S*... slot) noexcept {

@@ -215,8 +215,7 @@ inline void merge_two(std::uint64_t const* left, std::uint64_t const* const midd
   std::copy(right, last, target);
 }
 
-// Sorts like sort_pairs, keys in runs in order: run r is keys [begins[r], begins[r + 1]). Neighbours are merged until one is
-// left.
+// Sorts like sort_pairs, keys in runs in order: run r is keys [begins[r], begins[r + 1]). Neighbours are merged up to the last.
 template <class Index>
 Buffer<std::uint64_t>& merge_pairs(std::span<Index const> keys, PackedKeys form, std::span<std::size_t const> begins,
                                    SortScratch<Index, HostSpace>& scratch) {

@@ -60,8 +60,7 @@ class Capture {
   // Returns the capture of the calling thread in this stream, or null.
   static Capture* of(cudaStream_t stream) noexcept { return is_captured(stream) ? detail::capturing.capture : nullptr; }
 
-  // Begins: the thread's work in the stream from now on is captured. Throws Error (device; misuse if the thread captures
-  // already).
+  // Begins: the thread's work in the stream is captured from now on. Throws Error (device; misuse if it captures already).
   void begin() {
     if (detail::capturing.capture)
       throw Error{Errc::misuse, -1, "capture", "", "another step is being captured by this thread"};

@@ -22,8 +22,7 @@ inline void ignore(cudaError_t status) noexcept {
   if (status != cudaSuccess) forget_last_error();
 }
 
-// Returns the name and text of an error of the runtime's; if the driver is too old, also the versions of CUDA that do not go
-// together.
+// Returns the name and text of an error of the runtime's; if the driver is too old, also the unfitting versions of CUDA.
 PARALLAX_COLD inline std::string error_text(cudaError_t status) {
   std::string text = std::string{cudaGetErrorName(status)} + ": " + cudaGetErrorString(status);
   int driver = 0, runtime = 0;

@@ -170,8 +170,7 @@ class Neighbours {
   // Returns true if another block is on its way through the ring to this rank.
   bool busy(int rank) const;
 
-  // Takes a block in as far as it has come. A small block of a finished operation is taken as a stray one, so its sender can go
-  // on.
+  // Takes a block in as far as it has come. A small one of a finished operation is taken as a stray, so its sender can go on.
   template <class Disagree>
   void advance(Incoming& block, Disagree&& disagree) {
     std::size_t const source = at(block.rank);

@@ -24,8 +24,7 @@ class MpiBareSums {
   MpiBareSums& operator=(MpiBareSums&&) = delete;
   ~MpiBareSums();
 
-  // Collective. Sums `count` elements, at most INT_MAX of them. `send` and `receive` do not overlap; both stay until `test` is
-  // true.
+  // Collective. Sums `count` elements, at most INT_MAX. `send` and `receive` do not overlap; both stay until `test` is true.
   void iallreduce(float const* send, float* receive, std::size_t count, Request& request) {
     MPI_Iallreduce(send, receive, static_cast<int>(count), MPI_FLOAT, MPI_SUM, comm_, &request);
   }

@@ -163,7 +163,7 @@ PARALLAX_INLINE void MpiEndpoint::receive(int channel, int peer, std::byte* to, 
   else messages.receive(channel, state(channel).number, peer, to, bytes);
 }
 
-// Moves all lanes on, for any channel: a peer may be waiting for another one.
+// Moves all channels on, for any one: a peer may be waiting for another one.
 PARALLAX_INLINE bool MpiEndpoint::progress(int channel) {
   if (!state(channel).busy) return true;
   if (neighbours)

@@ -111,7 +111,7 @@ struct MpiEndpoint {
     std::uint64_t number = 0;  // of the channel's operations
     bool busy = false;
   };
-  // Returns a channel's lane; `open` has checked the channel.
+  // Returns a channel's state; `open` has checked the channel.
   ChannelState& state(int channel) { return states[static_cast<std::size_t>(channel)]; }
   // Returns true if blocks to and from that rank go through memory.
   bool near(int peer) const { return neighbours && neighbours->has(peer); }

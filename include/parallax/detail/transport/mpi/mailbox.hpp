@@ -30,8 +30,7 @@ class MpiMailbox {
   MpiMailbox& operator=(MpiMailbox const&) = delete;
   ~MpiMailbox();
 
-  // Called once, before anything else, with the same tags and bounds on all ranks: requests have `first_tag`, and answers the
-  // next.
+  // Called once, before anything else, with the same tags and bounds on all ranks: requests have `first_tag`, answers the next.
   void join(MPI_Comm comm, int first_tag, MailboxBounds const& bounds);
   // Returns the bounds given to `join`.
   MailboxBounds const& bounds() const { return bounds_; }
@@ -55,8 +54,7 @@ class MpiMailbox {
   void move_on();
 
  private:
-  // A letter under way, out or in; of none, the request is MPI_REQUEST_NULL. Its memory stays in place when the message is
-  // moved.
+  // A letter under way, out or in; of none, the request is MPI_REQUEST_NULL. Its memory stays in place when it is moved.
   struct Message {
     MPI_Request request = MPI_REQUEST_NULL;
     std::vector<std::byte> bytes;

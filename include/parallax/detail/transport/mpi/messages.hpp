@@ -1,5 +1,4 @@
-// Blocks and vendors' sums on their way as messages of MPI, by channel. An MpiEndpoint owns one, for ranks without memory in
-// common.
+// Blocks and vendors' sums on their way as MPI's messages, by channel. An MpiEndpoint owns one, for ranks that share no memory.
 #pragma once
 
 #include <mpi.h>
@@ -23,8 +22,7 @@ inline constexpr int mpi_tags = channels;
 // Does not own the communicator. Errors as MpiCommunicator has them.
 class MpiMessages {
  public:
-  // Local. Called once, before anything else, with the same number on all ranks. `largest`: bytes; larger blocks travel in
-  // chunks.
+  // Local. Called once, before anything else, with the same number on all ranks. `largest`: bytes; larger blocks go in chunks.
   void join(MPI_Comm comm, std::size_t largest);
 
   // Sends a block, or receives one, of operation number `number` of the channel.
@@ -73,7 +71,7 @@ class MpiMessages {
     List<Message> messages;
     std::size_t next = 0;  // is looked at first
   };
-  // Returns a channel's lane; the endpoint has checked the channel.
+  // Returns a channel's state; the endpoint has checked the channel.
   ChannelState& of(int channel) { return states_[static_cast<std::size_t>(channel)]; }
   ChannelState const& of(int channel) const { return states_[static_cast<std::size_t>(channel)]; }
 

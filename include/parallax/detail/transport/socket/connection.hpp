@@ -23,19 +23,16 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Receiver of a connection's messages. A message is begun, then its bytes are written to the place told by `begin`, then it has
-// come.
+// Receiver of a connection's messages. A message is begun, then its bytes are written to `begin`'s place, then it has come.
 class FrameSink {
  public:
   // Returns the place of the message: room for its first frame, or null: its bytes are dropped.
   virtual std::byte* begin(FrameHeader const& message) = 0;
-  // Returns the present place of a continued message, with room for so many of its bytes. Its first byte was at `to`. Null
-  // likewise.
+  // Returns the present place of a continued message, with room for so many bytes. Its first byte was at `to`. Null likewise.
   virtual std::byte* more(FrameHeader const& message, std::size_t bytes, std::byte* to) = 0;
   // Ends a message: all of it is there.
   virtual void come(FrameHeader const& message) = 0;
-  // Hears that the bytes read are no frame, or not as they were sent: `how`, behind the name of the sender. Nothing more is
-  // read.
+  // Hears that the bytes read are no frame, or not as sent: `how`, behind the name of the sender. Nothing more is read.
   virtual void garbled(std::string_view how) = 0;
   // Hears that a block of this rank's has gone: its memory is not needed any more.
   virtual void gone(int channel) = 0;
@@ -54,8 +51,7 @@ class Connection {
 
   // Returns the socket, for polls; none for the rank itself.
   OwnedDescriptor const& socket() const { return socket_; }
-  // Returns true if nothing arrives any more: the peer has closed its end, or the connection has failed, for the reason in
-  // `reason`.
+  // Returns true if nothing arrives any more: the peer has closed its end, or the connection has failed, see `reason`.
   bool ended() const { return ended_; }
   std::string reason() const { return error_ ? std::strerror(error_) : "end of the stream"; }
   // Returns true if nobody is there to be told anything.

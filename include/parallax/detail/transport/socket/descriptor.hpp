@@ -89,8 +89,7 @@ inline bool is_lack() { return errno == EMFILE || errno == ENFILE || errno == EN
 // as the system's resolver does. `more`: flags of getaddrinfo. Error (transport) if it lacks descriptors or memory: the
 // resolver then says that nobody knows the name.
 std::vector<SocketAddress> addresses_asked(HostAndPort const& name, int more);
-// Returns the addresses of a name. A machine whose own name nobody knows, not even its /etc/hosts, is found at the loopback
-// address.
+// Returns the addresses of a name. A machine with a name unknown even to its /etc/hosts is found at the loopback address.
 std::vector<SocketAddress> addresses_of(HostAndPort const& name);
 // Returns the address of digits likewise, without blocking; empty for a name.
 inline std::vector<SocketAddress> addresses_in_digits(HostAndPort const& name) { return addresses_asked(name, AI_NUMERICHOST); }
@@ -104,8 +103,7 @@ std::string text_of(SocketAddress const& address);
 // Returns the address of the other end, or, by getsockname, of this one.
 SocketAddress socket_address(OwnedDescriptor const& socket, int (*ask)(int, sockaddr*, socklen_t*) = &::getpeername);
 
-// Throws Error (transport), with this rank's name, if its process may not open as many descriptors more as a world of so many
-// needs.
+// Throws Error (transport), with this rank's name, if its process may not open the further descriptors of a world so large.
 void check_descriptors(int rank, int size);
 
 // Waits until one of these is ready, or the moment has come.
@@ -125,8 +123,7 @@ OwnedDescriptor listening_socket(SocketAddress const& address);
 OwnedDescriptor listening_everywhere(std::uint16_t port);
 
 // Tunes a connected socket: small messages go at once, and a host that is gone is noticed though nobody writes to it. Not
-// before it has been silent for half of the deadline: 7 probes, a twelfth of the deadline apart, once nothing has come for 10
-// s.
+// before it has been silent for half of the deadline: 7 probes, a twelfth of the deadline apart, once nothing came for 10 s.
 void tune(OwnedDescriptor const& socket, std::chrono::nanoseconds deadline);
 
 }  // namespace parallax::detail

@@ -136,8 +136,7 @@ class SocketEndpoint final : private PeerSink {
   bool needs(int channel, int rank) const {
     return near(rank) ? host_->neighbours().needs(channel, rank) : blocks_.needs(channel, rank);
   }
-  // Returns true if, after a failure, an operation in flight may be completed all the same, without need of the ranks that are
-  // gone.
+  // Returns true if, after a failure, an operation in flight may be completed all the same, without the ranks that are gone.
   PARALLAX_COLD bool hopes() const;
   // Returns Error (transport) of a rank, with its deed.
   Error broken(int rank, std::string_view what) const {

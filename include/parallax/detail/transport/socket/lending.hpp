@@ -22,8 +22,7 @@ namespace parallax::inline v0_2::detail {
 // process that has ended, nor for long: then it takes other pages for the lent memory.
 class SocketLending {
  public:
-  // `here`: the ranks of the host, parties to these loans. Before this call, nobody holds anything. Both must outlive this
-  // object.
+  // `here`: the ranks of the host, parties to these loans. Before this, nobody holds anything. Both must outlive this object.
   void join(Loans& loans, std::vector<int> const& here) {
     loans_ = &loans;
     here_ = &here;

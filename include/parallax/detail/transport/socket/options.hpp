@@ -22,8 +22,7 @@
 
 namespace parallax::inline v0_2 {
 
-// The options of a SocketCommunicator. The size, the key, shared_memory, checksums and the mailbox must be the same on all
-// ranks.
+// The options of a SocketCommunicator. Size, key, shared_memory, checksums and mailbox must be the same on all ranks.
 struct SocketOptions {
   int rank = 0;  // this process's number, from 0
   int size = 1;  // how many processes there are
@@ -58,9 +57,8 @@ std::chrono::nanoseconds meeting_deadline(SocketOptions const& options);
 //   - else by a launcher that speaks PMI-1, as mpiexec of MPICH and srun --mpi=pmi2 do: with PMI_FD, PMI_RANK and PMI_SIZE, or
 //     PMI_PORT and PMI_ID. The first SocketCommunicator with these options asks it, and no second one can
 // The key is the value of PARALLAX_JOB_KEY, or the content of the file in PARALLAX_JOB_KEY_FILE, for its owner's eyes alone.
-// Error: invalid_argument for a variable that is missing or makes no sense, file for a file that others may read or that cannot
-// be read, misuse for variables of PMI without its launcher, and transport and timeout if the launcher does not answer at
-// PMI_PORT.
+// Error: invalid_argument for a variable that is missing or makes no sense, file for a file readable by others or not at all,
+// misuse for variables of PMI without its launcher, and transport and timeout if it does not answer at PMI_PORT.
 std::optional<SocketOptions> socket_options_from_environment();
 
 namespace detail {

@@ -77,8 +77,7 @@ class ThreadGroup {
 
   // Marks of a block: its sender has posted it, its receiver reads it, its receiver is done with it.
   enum Mark : std::uint64_t { posted = 1, reading = 2, taken = 3 };
-  // Box of a block. `data` and `bytes` are the sender's until it stores the mark `posted`, and the receiver's until it stores
-  // `taken`.
+  // Box of a block. `data` and `bytes` are the sender's until it stores mark `posted`, the receiver's until it stores `taken`.
   struct alignas(64) Box {
     std::atomic<std::uint64_t> stamp{0};
     std::byte const* data = nullptr;
