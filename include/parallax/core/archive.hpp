@@ -213,8 +213,8 @@ class Items {
   // Row i is row i.
   static constexpr auto same_row = [](std::int64_t i) { return i; };
 
-  // Shows a row of words for each entry, and puts the words back into the entries: a reading archive has changed them. Nothing
-  // is shown of an empty list.
+  // Shows the entries, each as a row of words of 64 bits, and then sets the entries by these words: a reading archive has
+  // changed them. Shows nothing of an empty list. `these`: the place of the rows in the whole array.
   template <class T>
   void list_of(std::string_view name, std::span<T> entries, Share share, CallRows const& these) {
     if (entries.empty()) return;

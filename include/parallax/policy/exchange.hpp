@@ -42,8 +42,8 @@ struct Preparing {
 // runs the ranks have told each other, so no keys travel. `by_index`: otherwise.
 enum class NamedRows : unsigned char { none, by_index, of_a_pull };
 
-// The place of a dense gradient on this rank. A flight with one given in_place asks all ways for it. It refuses memory shared
-// by such a gradient with another.
+// The place of a dense gradient on this rank; does not own it. If a gradient was given in_place, its flight asks each way for
+// the place of its gradient. The flight refuses a gradient given in_place that shares memory with another one.
 struct GradientMemory {
   // The first byte; null if there is nothing to compare.
   std::byte const *begin = nullptr, *end = nullptr;  // behind the last byte

@@ -347,8 +347,8 @@ class Session<C> {
 
   // Collective. Shows a whole table, layer or slot, a piece at a time, to the ranks named by `options.at`: take(numbers, rows),
   // with std::span<std::int64_t const> and RowsView<T const> in the host's memory, see WholeOptions. All ranks bring a `take`;
-  // it is called on ranks that take rows, and does not use the session. A row travels once to each taking rank without it,
-  // `width` elements and nothing beside; memory is for a few pieces. Include <parallax/checkpoint/whole.hpp>.
+  // it is called on ranks that take rows, and does not use the session. A row travels once to each taking rank not holding it,
+  // as its `width` elements alone; memory is for a few pieces. Include <parallax/checkpoint/whole.hpp>.
   // Errors, on all ranks, after which the session goes on: an exception from a `take` (user_exception, file, or its own Error);
   // invalid_argument for a missing slot or one unfit for `take`; mismatch, if ranks want different things; misuse, if updates
   // were started; out_of_memory.

@@ -83,10 +83,11 @@ class BlockReader {
   std::uint64_t row_bytes(Slab const& slab) const { return manifest_->shards()[slab.shard].row_bytes(slab.tensor); }
   // Returns the number of rows in a block of the slab, except the last.
   std::int64_t rows_of(Slab const& slab) const { return rows_of_block(row_bytes(slab), manifest_->facts().block_bytes); }
-  // Returns the number of bytes in a block; `in` returns their place in the bytes of the whole slab.
+  // Returns the number of bytes in block number `block` of the slab.
   std::size_t bytes(Slab const& slab, std::int64_t block) const {
     return static_cast<std::size_t>(rows_in(slab, block).second) * static_cast<std::size_t>(row_bytes(slab));
   }
+  // Returns the place of the block's bytes in `all`, the bytes of the whole slab.
   std::span<std::byte> in(Slab const& slab, std::int64_t block, std::span<std::byte> all) const {
     auto const first = static_cast<std::size_t>(rows_in(slab, block).first) * static_cast<std::size_t>(row_bytes(slab));
     return all.subspan(first, bytes(slab, block));

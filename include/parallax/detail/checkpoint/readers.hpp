@@ -49,8 +49,9 @@ class Readers {
   // Returns the groups of readers; each file has one.
   std::vector<std::vector<std::size_t>> const& groups() const { return groups_; }
   std::size_t group_of(std::size_t file) const { return group_of_file_[file]; }
-  // Returns true if a rank sees a file. `first_reader`: the first such rank; `none` if there is no such rank.
+  // Returns true if a rank sees a file.
   bool sees(std::size_t rank, std::size_t file) const { return seen_.empty() || seen_[rank][file] != std::byte{}; }
+  // Returns the first rank to see a file; `none` without any.
   std::size_t first_reader(std::size_t file) const {
     for (std::size_t rank = 0; rank < seen_.size(); ++rank)
       if (sees(rank, file)) return rank;

@@ -49,7 +49,7 @@ struct RowOps<HostSpace> {
   using space = HostSpace;
 
   RowOps() = default;
-  // Made by variables, of their communicator's queue. The host's orders nothing.
+  // Takes a communicator's queue, as the operations of a device do. A HostQueue orders nothing.
   explicit RowOps(HostQueue) {}
 
   // Returns a rule of the step at hand for `apply_elements` and its like.

@@ -147,7 +147,8 @@ class Flight {
   int open_clip(double max_norm);
 
  private:
-  // `free`: nobody uses it. `refused`, `idle` (all ranks have joined), `arrived`: nothing is on its way any more.
+  // The state of a flight. `free`: nobody uses it. `refused`: by a rank, or for a difference among ranks. `idle`: no rank has
+  // data any more, and nothing is exchanged. `arrived`: the exchange is over.
   enum class Stage : unsigned char { free, prepared, agreeing, refused, idle, exchanging, arrived };
 
   // Forgets the updates of the last use; their memory stays allocated.

@@ -248,7 +248,7 @@ class Lane {
  private:
   using Counts = std::array<Traffic::Bytes, payloads>;
 
-  // Adds the bytes behind a block to it, or makes it begin there if it is empty.
+  // Lengthens a block by the `bytes` at `offset`, its end. An empty block begins there.
   static void extend(ByteRange& block, std::size_t offset, std::size_t bytes);
   // Adds bytes to, or from, another rank; this rank's for itself do not count.
   void add(Counts& counts, int rank, std::size_t bytes, Payload payload) const;

@@ -50,8 +50,8 @@ class OptimizerHistory {
   // Returns the step up to which rows have to be settled before an archive is shown the notes.
   std::int64_t shown_from() const { return notes_[shown_].from - 1; }
 
-  // Calls f(step, rule) for steps `first` up to `last`, with the rule of the optimizer in force. At least one note must not be
-  // later than `first`.
+  // Calls f(step, rule) for each step in [first, last], with the rule of the settings in force at this step. At least one note
+  // must be of step `first` or an earlier one.
   template <class F>
   void replay(std::int64_t first, std::int64_t last, F&& f) const {
     auto const later = [](std::int64_t step, Note const& note) { return step < note.from; };

@@ -99,8 +99,8 @@ void take_keys(cudaStream_t stream, Index const* keys, std::uint64_t most, std::
          keys, most, count, none, out);
 }
 
-// rows[i] = the row of the table behind keys[i]: the inverse of place_ids, of keys below the number of rows. There are `most`
-// keys, or, unless `count` is null, *count of them.
+// Writes to rows[i] the row of the table behind keys[i], as work in the stream: the inverse of place_ids. Keys must be below
+// the number of rows. If `count` is null there are `most` of them, else *count, in device memory.
 template <class Layout, class Index>
 void rows_of_keys(cudaStream_t stream, Index const* keys, std::uint64_t most, std::uint32_t const* count, Layout const& layout,
                   Index const* bases, Index* rows) {

@@ -185,7 +185,7 @@ class DenseBucket {
   // Gathers all parcels. A parcel packed by segment is dealt to owners first, for it is gathered after owners have changed
   // their parts.
   bool gather(Lane<C>& lane);
-  // Puts this owner's part among the gathered ones, unless it was formed there.
+  // Copies this owner's part of parcel `p` to its place in the whole parcel at `target`, unless its sums were formed there.
   void copy_own_part(std::size_t p, T* target);
   // Direction of `deal`: this rank's parts from the wholes to the place they are sent from, or all parts from the place they
   // have come in to the wholes.

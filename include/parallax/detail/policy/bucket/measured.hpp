@@ -31,7 +31,7 @@ class PartSums {
   virtual void clear() = 0;
   // Returns true if no tensor of this step has a place.
   virtual bool empty() const = 0;
-  // Opens the sums. Local; allocates. Called once, when all tensors have their places.
+  // Opens the sums, all zero. Local; allocates. Called once a step, when all tensors have their places.
   virtual void open(Topology<C> const&) = 0;
   // Collective in the order of the lane: gathers, polled until true, and only if ranks measure different parts.
   virtual bool gather(Lane<C>&) = 0;

@@ -23,10 +23,10 @@ struct HopRuns {
   List<std::size_t> received;  // sources + 1 begins in the received keys
 };
 
-// The route of a batch over the hops of a topology. Levels of distinct keys: this rank's own, the batch's, at level 0; at level
-// k + 1 the keys that arrived over hop k, merged. Every level keeps the grouping by which rows are summed on the way up and
-// spread on the way down. Keys travel in memory of the space, and are merged there; the host knows the lengths of their runs.
-// Owns its memory.
+// The route of a batch over the hops of a topology. Each level has distinct keys: level 0 the keys of this rank's batch, level
+// k + 1 the merged arrivals over hop k. Its grouping sums rows on the way up, and spreads rows on the way down. Keys travel in
+// memory of the space, and are merged there; the host knows how many go to each target and come from each source. Owns its
+// memory, but not the hops.
 template <class Index, MemorySpace Space = HostSpace>
 struct Route {
   // Operations that move and sum rows in memory of the space.

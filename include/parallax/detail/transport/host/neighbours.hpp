@@ -33,7 +33,8 @@ class Neighbours {
   // Returns true if blocks to and from this rank go through shared memory.
   bool has(int rank) const { return place_[static_cast<std::size_t>(rank)] >= 0; }
 
-  // Local. Posts a block of this rank's operation `number` on the channel.
+  // Local. Posts a block of this rank's operation `number` on the channel, for a rank of this host by its number in the
+  // communicator. The memory must stay until the channel is complete or given up.
   void send(int channel, std::uint64_t number, int rank, std::byte const* data, std::size_t bytes);
   // Local. Posts the receipt of a block. The memory must stay until the channel is complete or withdrawn.
   void receive(int channel, std::uint64_t number, int rank, std::byte* data, std::size_t bytes);

@@ -28,7 +28,8 @@ class FrameSink {
  public:
   // Returns the place of the message: room for its first frame, or null: its bytes are dropped.
   virtual std::byte* begin(FrameHeader const& message) = 0;
-  // Returns the present place of a continued message, with room for so many bytes. Its first byte was at `to`. Null likewise.
+  // Returns the place of a message's first byte as its next frame begins: `to`, as before, or a new one with the bytes received
+  // so far. It has room for the first `bytes` of the message, this frame's included. Null: the rest is dropped.
   virtual std::byte* more(FrameHeader const& message, std::size_t bytes, std::byte* to) = 0;
   // Ends a message: all of it is there.
   virtual void come(FrameHeader const& message) = 0;

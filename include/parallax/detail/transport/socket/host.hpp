@@ -21,8 +21,8 @@
 
 namespace parallax::inline v0_2::detail {
 
-// A meeting of every host's ranks by messages: a rank shows its place to the others of its host, and then tells all ranks of
-// the world if it has found theirs; so every rank knows all ranks with common memory.
+// A meeting of the ranks of each host, by messages. A rank sends the Place of memory of its own to the others of its host, and
+// then tells all ranks of the world if it has found the memory of all these: so every rank knows all ranks with common memory.
 class SocketHostMeeting final : public HostMeeting {
  public:
   // `await(missing)` moves on everything until `missing()`, an awaited rank, is -1. It throws errors that end the meeting.

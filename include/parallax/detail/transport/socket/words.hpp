@@ -50,8 +50,8 @@ void make_printable(std::span<char> text, bool lines = false);
 
 std::string printable(std::string text);
 
-// Returns the error told by a peer: a missing part is empty, an unknown code is `aborted`, and a rank outside of a world of so
-// many is none.
+// Returns the error told by a peer, for any bytes: a missing text is empty, a missing or unknown code is `aborted`, and a rank
+// missing or not in [0, ranks) is -1. Texts are made printable.
 Error error_from(std::span<std::byte const> bytes, int ranks);
 
 }  // namespace parallax::detail
