@@ -17,5 +17,6 @@
 #define PARALLAX_DETAIL_SPELT(major, minor, patch) #major "." #minor "." #patch
 // Expands the macros of the numbers.
 #define PARALLAX_DETAIL_VERSION(major, minor, patch) PARALLAX_DETAIL_SPELT(major, minor, patch)
-// The version as a literal: "MAJOR.MINOR.PATCH". All names of the library lie in an inline namespace of its major and minor number.
+// The version as a literal: "MAJOR.MINOR.PATCH". All names of the library lie in an inline namespace of its major and minor
+// number.
 #define PARALLAX_VERSION PARALLAX_DETAIL_VERSION(PARALLAX_VERSION_MAJOR, PARALLAX_VERSION_MINOR, PARALLAX_VERSION_PATCH)

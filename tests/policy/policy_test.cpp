@@ -1,6 +1,6 @@
 // What each policy says about itself, and what a preset means for each kind.
+#include "parallax/detail/policy/auto.hpp"
 #include "parallax/detail/policy/presets.hpp"
-#include "parallax/policy/auto.hpp"
 
 #include <type_traits>
 

@@ -21,7 +21,8 @@ namespace parallax::inline v0_2 {
 // Ranks training at their own pace. Variables are made with it as with a Session, under PsShard: owners have the rows of tables
 // and the parts of dense variables, and workers ask for them by letters. A variable declared without a Reduce is summed if its
 // pushes are updates of their own, and is the mean over the workers of a clock if a clock's pushes are one update together.
-//   px::AsyncSession session{world, px::Ssp{3}, px::Servers{2}};   ranks 0 and 1 own; without Servers every rank owns and trains
+//   px::AsyncSession session{world, px::Ssp{3}, px::Servers{2}};   ranks 0 and 1 own; without Servers every rank owns and
+// trains
 //   session.train([&](auto& worker) { … });       collective; a worker's body, with its pulls and pushes
 //   session.together([&](auto& all) { … });       collective; all is quiet, and `all` is a Session of the same variables
 //   session.finish();                             collective; as a Session's

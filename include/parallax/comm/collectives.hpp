@@ -90,8 +90,8 @@ void barrier(C& comm) {
 }
 
 // Sends each rank its elements, packed in the order of ranks: send_counts[r] elements of `send` go to rank r, and
-// receive_counts[r] elements of `receive` come from rank r. Throws Error (invalid_argument), before anything is sent, unless both
-// lists have a count for each rank, and both spans as many elements as their counts add up to.
+// receive_counts[r] elements of `receive` come from rank r. Throws Error (invalid_argument), before anything is sent, unless
+// both lists have a count for each rank, and both spans as many elements as their counts add up to.
 template <class T, Communicator C>
 void alltoallv(C& comm, std::span<T const> send, std::span<std::size_t const> send_counts, std::span<T> receive,
                std::span<std::size_t const> receive_counts) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "parallax/detail/policy/bucket/dense_way.hpp"
+#include "parallax/detail/policy/dense_way.hpp"
 #include "parallax/detail/policy/journey/rows_way.hpp"
 
 namespace parallax::inline v0_2 {

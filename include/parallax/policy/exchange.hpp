@@ -16,8 +16,8 @@
 #include "parallax/detail/core/pointer.hpp"
 #include "parallax/detail/kernel/findings.hpp"
 #include "parallax/detail/policy/bucket/buckets.hpp"
-#include "parallax/detail/policy/update.hpp"
 #include "parallax/detail/transfer/mail.hpp"
+#include "parallax/policy/state.hpp"
 
 namespace parallax::inline v0_2 {
 
@@ -100,8 +100,9 @@ RowsView<T const> as_row(std::span<T> values) {
 template <Communicator C, class Update>
 class WayBase {
  public:
-  // This rank's share of the variable: a DenseState or a SparseState.
+  // This rank's share of the variable: a DenseState or a SparseState. Ways ask it for nothing but the members of the concepts.
   using State = typename Update::State;
+  static_assert(VariableState<State>);
   // The variable's scalar type.
   using T = typename State::scalar_type;
   // The memory space of the variable, its gradients and their sums.

@@ -55,7 +55,7 @@ concept Exchange = requires(TableFacts const& facts, TableUse const& use, RankSh
   { E::predict(facts, use, shape, costs) } -> std::same_as<Prediction>;
 };
 
-// An exchange with a choice among those of several policies while training goes on: see policy/auto.hpp.
+// An exchange with a choice among those of several policies while training goes on: see detail/policy/auto.hpp.
 template <class E>
 inline constexpr bool is_adaptive = requires {
   E::choices;

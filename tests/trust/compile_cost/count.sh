@@ -64,6 +64,6 @@ fi
 # std::vector in place of List 240,000 (and the headers 742 thousandths of Eigen/Core). What ranks read in place costs
 # a trainer 1,000 to 2,600 bytes, for it may run on threads; and one that links the library 4,500, as g++ takes more inline. All of that
 # which is named above costs a trainer 4,000 to 4,700. The clock of rank 0 in agreements, by which traces are put, costs 150; threads that end early, 700 to 1,000.
-trainers header-only 231600 267100 290400 "$@"
+trainers header-only 231600 267200 290400 "$@"
 trainers compiled 76700 78700 136900 -DPARALLAX_COMPILED -DPARALLAX_COMPILED_MPI "$@"
 exit $failed

@@ -14,10 +14,10 @@
 #include "parallax/core/fields.hpp"
 #include "parallax/detail/core/config.hpp"
 #include "parallax/detail/core/list.hpp"
+#include "parallax/detail/policy/auto.hpp"
 #include "parallax/detail/policy/way_checks.hpp"
 #include "parallax/detail/transfer/agreement/agreement.hpp"
 #include "parallax/detail/variable/registration.hpp"
-#include "parallax/policy/auto.hpp"
 #include "parallax/policy/exchange.hpp"
 #include "parallax/step/grad.hpp"
 

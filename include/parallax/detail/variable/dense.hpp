@@ -12,16 +12,16 @@
 #include "parallax/detail/core/checksum.hpp"
 #include "parallax/detail/core/kind.hpp"
 #include "parallax/detail/optimizer/settings_change.hpp"
+#include "parallax/detail/policy/merging.hpp"
 #include "parallax/detail/variable/binding.hpp"
-#include "parallax/detail/variable/merging.hpp"
 #include "parallax/detail/variable/registration.hpp"
 #include "parallax/detail/variable/slots.hpp"
 #include "parallax/policy/exchange.hpp"
 
 namespace parallax::inline v0_2 {
 
-// A rank's state of a dense variable. Refers to the user's memory; owns the optimizer's slots: of all elements if the policy
-// replicates, of the owner's part if it shards. All functions are local.
+// A rank's state of a dense variable, a DenseVariableState (policy/state.hpp) for its ways. Refers to the user's memory; owns
+// the optimizer's slots: of all elements if the policy replicates, of the owner's part if it shards. All functions are local.
 template <class T, class Policy, Optimizer O, MemorySpace Space>
 class DenseState : public Counted {
   using Ops = RowOps<Space>;
@@ -66,7 +66,10 @@ class DenseState : public Counted {
         slots_{ops, optimizer, (end_ - begin_) / unit_, unit_} {
     registration_->attach(*this);
   }
-  ~DenseState() { registration_->detach(); }
+  ~DenseState() {
+    static_assert(DenseVariableState<DenseState>, "the ways of policies ask for these members");
+    registration_->detach();
+  }
 
   // Returns the operations on memory of the space, in the order of this rank's queue.
   Ops const& ops() const { return ops_; }

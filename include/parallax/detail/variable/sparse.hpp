@@ -18,8 +18,8 @@
 #include "parallax/detail/policy/auto/choice.hpp"
 #include "parallax/detail/policy/auto/row_move.hpp"
 #include "parallax/detail/policy/journey/row_plan.hpp"
+#include "parallax/detail/policy/merging.hpp"
 #include "parallax/detail/variable/binding.hpp"
-#include "parallax/detail/variable/merging.hpp"
 #include "parallax/detail/variable/plan_pool.hpp"
 #include "parallax/detail/variable/registration.hpp"
 #include "parallax/detail/variable/table.hpp"
@@ -28,9 +28,10 @@
 
 namespace parallax::inline v0_2 {
 
-// A rank's state of a sparse variable: local row l of a shard is global row placement().global_row(owner, l); if the policy
-// replicates, local and global rows are the same. Owns its memory unless it was bound. Between steps rows can be moved to other
-// owners, or to all ranks and back. T: the type of kept rows. All functions are local.
+// A rank's state of a sparse variable, a TableState (policy/state.hpp) for its ways: local row l of a shard is global row
+// placement().global_row(owner, l); if the policy replicates, local and global rows are the same. Owns its memory unless it was
+// bound. Between steps rows can be moved to other owners, or to all ranks and back. T: the type of kept rows. All functions are
+// local.
 template <class T, class IndexType, class Policy, Optimizer O, Partitioner P, MemorySpace Space>
 class SparseState : public Counted {
   using Ops = RowOps<Space>;
@@ -82,7 +83,10 @@ class SparseState : public Counted {
     rows_.tells(registration_->long_work);
   }
 
-  ~SparseState() { registration_->detach(); }
+  ~SparseState() {
+    static_assert(TableState<SparseState>, "the ways of policies ask for these members");
+    registration_->detach();
+  }
 
   // Takes the first rows of each table of a stack, and the end of the last. Called by its constructor, before memory is
   // allocated.
@@ -448,8 +452,8 @@ class SparseState : public Counted {
 
   // The policy's own state of the variable, from step to step; empty for most.
   [[no_unique_address]] typename detail::memory_of<Exchange, SparseState>::type policy_state;
-  // The rows of this step's updates: collected and merged by the ways, empty between steps. Of a densified gradient only `rows` is
-  // set: the part of this rank.
+  // The rows of this step's updates: collected and merged by the ways, empty between steps. Of a densified gradient only `rows`
+  // is set: the part of this rank.
   Merging<ReducedRows<IndexType, scalar_type, Space>> merging;
   // Under Auto: the use of the table, and the choice of a policy by it.
   Chooser chooser;

@@ -103,8 +103,8 @@ __device__ void emit_runs(Tile<Position> const& tile, std::uint32_t const (&head
   }
 }
 
-// Sorted keys by blocks: each takes as many tiles of 2048 as leave no more than most_stretches stretches, for a block adds up the
-// runs of all stretches before its own.
+// Sorted keys by blocks: each takes as many tiles of 2048 as leave no more than most_stretches stretches, for a block adds up
+// the runs of all stretches before its own.
 struct Stretches {
   std::uint64_t keys;  // of one
   unsigned count;

@@ -88,8 +88,8 @@ __global__ void __launch_bounds__(block_threads)
 
 }  // namespace detail
 
-// out[k - first] = the number of positions of distinct key k, for all u of them, or those with numbers in [first, last); `out` has
-// room for as many.
+// out[k - first] = the number of positions of distinct key k, for all u of them, or those with numbers in [first, last); `out`
+// has room for as many.
 template <class Index>
 void run_lengths(cudaStream_t stream, GroupingView<Index> const& groups, std::uint32_t* out, std::uint32_t first = 0,
                  std::uint32_t last = ~0u) {

@@ -16,6 +16,7 @@
 #include "parallax/detail/policy/auto/choice.hpp"
 #include "parallax/detail/policy/auto/costs.hpp"
 #include "parallax/detail/policy/auto/row_move.hpp"
+#include "parallax/detail/policy/auto/state.hpp"
 
 namespace parallax::inline v0_2::detail {
 
@@ -63,7 +64,7 @@ struct PlannedMove {
 // Collective, by a choice or by a search, after the commit of a step. Moves the rows, or, if a rank cannot prepare it, for want
 // of memory, leaves them on all ranks; returns true if they were moved. If all rows are on every rank before and after, only
 // the policy changes.
-template <Communicator C, class S, class P>
+template <Communicator C, AdaptiveTableState<C> S, class P>
 bool move_rows(S& state, PlannedMove<P> const& plan, Adapting<C>& by) {
   if (!state.shards() && !state.choices()[plan.choice].sharded) {  // every rank has all rows already
     state.change_choice(plan.choice);
@@ -113,6 +114,7 @@ struct Adaptation {
   // Concludes, collective, after the commit: once for each variable, by its first update. `words_of(rank)`: the given rank's
   // words on the table. All ranks come to the same conclusion.
   template <Communicator C>
+    requires AdaptiveTableState<S, C>
   static void conclude(S& state, Adapting<C>& by, FunctionRef<double const*(int)> words_of) {
     choose(state, by, words_of);
     if (state.search) go_on(state, by, words_of);

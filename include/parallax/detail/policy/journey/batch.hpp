@@ -17,6 +17,7 @@
 #include "parallax/detail/policy/journey/row_plan.hpp"
 #include "parallax/partition/partitioner.hpp"
 #include "parallax/policy/policy.hpp"
+#include "parallax/policy/state.hpp"
 
 namespace parallax::inline v0_2 {
 
@@ -28,7 +29,7 @@ Slice<Hop const> route_of(Topology<C> const& topology) {
 
 // Does not own: a variable and the indices of one batch, for one call of `pull` or the like. Variable and indices must outlive
 // that call.
-template <class State, class Id>
+template <TableState State, class Id>
 struct IndicesOf {
   // The state of the table's variable.
   using state_type = State;
@@ -40,11 +41,11 @@ struct IndicesOf {
   std::span<Id const> ids;
 };
 // Deduces the types from the named arguments.
-template <class State, class Id>
+template <TableState State, class Id>
 IndicesOf(State*, std::span<Id const>) -> IndicesOf<State, Id>;
 
 // Does not own: indices in bags, for a pull that pools the rows of each.
-template <class State, class Id, class Offset>
+template <TableState State, class Id, class Offset>
 struct BagsOf : IndicesOf<State, Id> {
   // The type of an offset.
   using offset_type = Offset;
@@ -70,7 +71,7 @@ struct RowRange {
   std::int64_t table = -1;
 
   // Returns the range of a stack's table; of one table alone, the whole.
-  template <class State>
+  template <TableState State>
   static RowRange of_table(State const& state, std::size_t table) {
     std::int64_t const first = state.first_row(table);
     return {first, state.first_row(table + 1) - first, state.tables() == 1 ? -1 : static_cast<std::int64_t>(table)};
@@ -80,7 +81,7 @@ struct RowRange {
 // Returns the key of an id outside its range, by the variable's `BadIds`: it is counted in the plan as dropped, stands for the
 // row of the range chosen by its hash, or is an Error (bad_id); under `hash`, too, if there are no rows. Nothing else of a plan
 // depends on `BadIds`. `position` is the id's in the batch; `operation` is for the error.
-template <class State, class Id>
+template <TableState State, class Id>
 PARALLAX_COLD typename State::index_type key_outside(State const& state, typename State::Plan& plan, Id id,
                                                      std::size_t position, RowRange range, int rank, char const* operation) {
   if (state.bad_ids() == BadIds::drop_and_count) {
@@ -96,7 +97,7 @@ PARALLAX_COLD typename State::index_type key_outside(State const& state, typenam
 
 // Fills `plan.keys` with a key for each id of a batch of the host's: of a stack its bags give the table of an id. `assign` and
 // `scale` call it for plans of their own.
-template <class State, class Id>
+template <TableState State, class Id>
 void make_keys(State const& state, typename State::Plan& plan, std::span<Id const> ids, int rank, char const* operation) {
   plan.keys.resize_with_slack(ids.size());
   bool const stacked = state.tables() > 1 && plan.bags.count > 0;
@@ -114,7 +115,7 @@ void make_keys(State const& state, typename State::Plan& plan, std::span<Id cons
 }
 
 // Puts in the queue the making of keys of ids in a device's memory, of their groups, and of the lengths of their runs.
-template <class State, class Id>
+template <TableState State, class Id>
 void group_there(State& state, typename State::Plan& plan, std::span<OnDevice<Id> const> ids) {
   auto const& ops = state.ops();
   auto const* const bases = state.bases_there().data();
@@ -133,7 +134,7 @@ void group_there(State& state, typename State::Plan& plan, std::span<OnDevice<Id
 }
 // Waits for the lengths of their runs, under the communicator's deadline: the device may be behind work that waits for a peer.
 // Past it the communicator is aborted, and Error (timeout) thrown.
-template <Communicator C, class State>
+template <Communicator C, TableState State>
 void await_groups(Topology<C> const& topology, State const& state, typename State::Plan& plan, char const* operation) {
   Patience<C> patience{topology.world()};
   while (!plan.cut_is_here(0)) {
@@ -145,7 +146,7 @@ void await_groups(Topology<C> const& topology, State const& state, typename Stat
 }
 // Refuses the first of the ids outside the table, once a device's groups of `count` ids are known, if the variable refuses such
 // ids. `id_at` returns the one at a position.
-template <class State, class IdAt>
+template <TableState State, class IdAt>
 void check_groups(State& state, typename State::Plan& plan, std::size_t count, IdAt const& id_at, int rank,
                   char const* operation) {
   if (plan.dropped == 0 || state.bad_ids() == BadIds::drop_and_count) return;
@@ -162,9 +163,9 @@ void check_groups(State& state, typename State::Plan& plan, std::size_t count, I
 
 // True if a device can plan batches of the variable; `is_planned_there`: true if it plans one of so many indices: all that lie
 // there, and the host's if sending so many takes less time. The host plans the rest.
-template <class State>
+template <TableState State>
 inline constexpr bool can_plan_there = !State::space::host_readable && State::placed_there;
-template <class Id, class State>
+template <class Id, TableState State>
 bool is_planned_there(State& state, std::size_t count) {
   if constexpr (is_on_device<Id>) return count > 0 || state.padded().on();
   else return count > State::Plan::Ops::most_planned_by_host;
@@ -279,7 +280,7 @@ void make_plan(Topology<C> const& topology, Indices const& given, typename Indic
 
 // Local. Makes again the plan of a pull whose rows have moved since, for the update promised to its handle: one entry per
 // index, or per distinct one, with the number of indices that named it.
-template <Communicator C, class State>
+template <Communicator C, TableState State>
 PARALLAX_COLD void remake_plan(Topology<C> const& topology, State const& state, typename State::Plan& plan,
                                typename State::Plan& old, bool per_distinct) {
   plan.prepare(route_of<typename State::Exchange>(topology));

@@ -23,6 +23,7 @@ class RowWayBase : public WayBase<C, Update> {
  public:
   // A rank's state of the variable, a SparseState.
   using S = typename Base::State;
+  static_assert(TableState<S>);
   // The memory space of the variable's rows and gradients.
   using typename Base::Space;
   // The variable's scalar.
@@ -205,7 +206,8 @@ class RowsWay : public RowWayBase<C, Update> {
     if (!others.empty()) sum = sum_of(*sum, others);
     put_off_ = looked_at ? 0 : state_->average_by_scale(this->divisor());
     if (!journey_.puts_off() && put_off_ == 0) state_->average(*sum, this->divisor());
-    if constexpr (Base::S::adaptive || Space::host_readable) state_->seen.owned = static_cast<double>(sum->keys.size());
+    if constexpr (is_adaptive<typename Base::S::Exchange> || Space::host_readable)
+      state_->seen.owned = static_cast<double>(sum->keys.size());
     if constexpr (gathers && Space::host_readable) rows_ = state_->rows_named(sum->keys);  // before the commit: it may throw
   }
   // Calls the user's function, if there is one, with this rank's averaged rows and their numbers in the table.

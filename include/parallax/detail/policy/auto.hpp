@@ -23,6 +23,7 @@ template <Communicator C, class Update, class... Policies>
 class ChosenWay {
  public:
   using State = typename Update::State;
+  static_assert(AdaptiveTableState<State, C>);
   using T = typename State::scalar_type;
   using Space = typename State::space;
 
@@ -61,7 +62,8 @@ struct ChosenExchange {
   // At the outset. Later the variable's state knows.
   static constexpr bool sharded = choices[0].sharded;
   static_assert((true && ... && !is_direct<typename Policies::template exchange<Sparse>>),
-                "parallax: a policy that goes past the levels of a topology is not among those that are chosen from while training goes on");
+                "parallax: a policy that goes past the levels of a topology is not among those that are chosen from while "
+                "training goes on");
   static_assert((true && ... && std::same_as<wire_of<typename Policies::template exchange<Sparse>>, IdentityWire>),
                 "parallax: a policy with a wire is not among those that are chosen from while training goes on");
 

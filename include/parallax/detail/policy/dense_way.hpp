@@ -128,8 +128,9 @@ class DenseWay : public WayBase<C, Update> {
   using Base::state_, Base::leader_, Base::function_;
 
  public:
-  // A rank's state of the variable, a DenseState.
+  // A rank's state of the variable, a DenseState; sums ask it for no more members either.
   using S = typename Base::State;
+  static_assert(DenseVariableState<S>);
   // The memory space of the variable's values and gradients.
   using typename Base::Space;
   // The variable's scalar.
