@@ -19,6 +19,7 @@ function without_own_base(line,    words, n) {
 }
 { sub(/::inline v[0-9]+_[0-9]+/, "") }  # of the version, which users do not write
 FNR == 1 { hidden = 0 }
+/^namespace [a-z_]+::inline v/ { sub(/::inline v[0-9_]+/, "") }  # names are those that trainers write
 FNR == 1 && /^\/\// { print "/// @file" }
 # Classes that stand in after a mistake are hidden. The ones that work have the names that trainers write: Session<C> is
 # Session, and BasicVariable, to which the alias Variable leads, is Variable.

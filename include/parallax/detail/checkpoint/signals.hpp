@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <utility>
 
 #include "parallax/detail/core/birth.hpp"
 #include "parallax/detail/core/clock.hpp"
@@ -60,6 +59,9 @@ namespace detail {
 // those within a second of the first: launchers send on the one of a terminal as well. Other signals are warnings, however many
 // come: of SIGXCPU the system sends one each second. A signal that was ignored stays ignored.
 //
+// A handler set over ours, by the program or by another version of the library in it, stays, and is trusted to call ours.
+// Without a watch ours hands signals on, and is taken away once it is on top.
+//
 // A forked child saves nothing. A signal from its parent, or from itself, works there as before the watch. One from elsewhere
 // may be for the whole group, as terminals and schedulers send it: the child lives through it like its parent, for the parent's
 // next step may need a batch of the child's.
@@ -71,10 +73,12 @@ class SignalWatch {
     if (watches++ == 0) first = 0, asked = false, birth = {}, process = ::getpid();
     for (int number = 1; number < Signals::end; ++number) {
       auto const i = static_cast<std::size_t>(number);
-      if (!wanted.has(number) || held[i] || ::sigaction(number, nullptr, &before[i]) != 0) continue;
-      bool const plain = !(before[i].sa_flags & SA_SIGINFO);
-      if (plain && before[i].sa_handler == SIG_IGN) continue;
-      if (wanted.leaves(number) && !(plain && before[i].sa_handler == SIG_DFL)) continue;
+      struct ::sigaction now;
+      if (!wanted.has(number) || ::sigaction(number, nullptr, &now) != 0) continue;
+      bool const plain = !(now.sa_flags & SA_SIGINFO), untouched = plain && now.sa_handler == SIG_DFL;
+      if (plain && now.sa_handler == SIG_IGN) continue;
+      if ((held[i] || wanted.leaves(number)) && !untouched) continue;
+      before[i] = now;
       struct ::sigaction mine {};
       mine.sa_sigaction = &handle;
       mine.sa_flags = SA_SIGINFO | SA_RESTART;
@@ -89,9 +93,7 @@ class SignalWatch {
     if (--watches > 0) return;
     for (int number = 1; number < Signals::end; ++number) {
       auto const i = static_cast<std::size_t>(number);
-      struct ::sigaction now;
-      if (!std::exchange(held[i], false) || ::sigaction(number, nullptr, &now) != 0) continue;
-      if ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == &handle) ::sigaction(number, &before[i], nullptr);
+      if (held[i] && is_on_top(number)) held[i] = ::sigaction(number, &before[i], nullptr) != 0;
     }
   }
 
@@ -99,6 +101,11 @@ class SignalWatch {
   bool seen() const { return asked; }
 
  private:
+  // Returns true if the system calls our handler.
+  static bool is_on_top(int number) {
+    struct ::sigaction now;
+    return ::sigaction(number, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) && now.sa_sigaction == &handle;
+  }
   static std::int64_t clock() {
     ::timespec now{};
     ::clock_gettime(CLOCK_MONOTONIC, &now);
@@ -107,9 +114,11 @@ class SignalWatch {
   // Handles a signal. Calls nothing forbidden to a handler.
   static void handle(int signal, ::siginfo_t* info, void* context) {
     int const error = errno;
-    struct ::sigaction const& there = before[static_cast<std::size_t>(signal)];
-    if (birth.in_child() && (info->si_pid == ::getppid() || info->si_pid == ::getpid() || process != ::getppid())) {
-      ::sigaction(signal, &there, nullptr);
+    auto const i = static_cast<std::size_t>(signal);
+    struct ::sigaction const& there = before[i];
+    bool const by_kin = info->si_pid == ::getppid() || info->si_pid == ::getpid() || process != ::getppid();
+    if (watches == 0 ? is_on_top(signal) : birth.in_child() && by_kin) {
+      held[i] = ::sigaction(signal, &there, nullptr) != 0;
       ::raise(signal);  // once this returns
       errno = error;
       return;
@@ -118,7 +127,7 @@ class SignalWatch {
     std::int64_t const now = clock();
     bool const ends = signal == SIGTERM || signal == SIGINT || signal == SIGHUP;
     asked = true;
-    if (ends && !first.compare_exchange_strong(none, now) && now - none > 1'000'000'000) {
+    if (ends && watches != 0 && !first.compare_exchange_strong(none, now) && now - none > 1'000'000'000) {
       ::signal(signal, SIG_DFL);
       ::raise(signal);  // once this returns
     } else {
@@ -129,12 +138,12 @@ class SignalWatch {
   }
 
   static inline SpinLock turns;
-  static inline int watches = 0;
+  static inline std::atomic<int> watches{0};
   static inline Birth birth;
   static inline ::pid_t process = 0;  // maker of the first of the watches
   static inline std::array<struct ::sigaction, Signals::end> before{};
-  static inline std::array<bool, Signals::end> held{};
-  static inline std::atomic<std::int64_t> first{0};  // time of the first one that ends a process; 0: never
+  static inline std::array<std::atomic<bool>, Signals::end> held{};  // ours is on top, or beneath a later one
+  static inline std::atomic<std::int64_t> first{0};                  // time of the first one that ends a process; 0: never
   static inline std::atomic<bool> asked{false};
 };
 

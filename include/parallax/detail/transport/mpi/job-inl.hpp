@@ -48,8 +48,20 @@ PARALLAX_INLINE void MpiEnd::now(int rank, std::string_view report, int culprit,
   abort();
 }
 
+// Notes the end of the job in MPI's own memory. Returns false after a note by another version of the library.
+inline bool ends_first() {
+  constexpr std::string_view mark = "parallax ends this job";
+  std::array<char, MPI_MAX_OBJECT_NAME> name{};
+  int length = 0;
+  if (!mpi_is_usable()) return true;
+  MPI_Comm_get_name(MPI_COMM_SELF, name.data(), &length);
+  if (std::string_view{name.data(), static_cast<std::size_t>(length)} == mark) return false;
+  MPI_Comm_set_name(MPI_COMM_SELF, mark.data());
+  return true;
+}
+
 PARALLAX_INLINE void MpiEnd::soon(int rank, std::string_view report, bool at_once) {
-  if (std::exchange(mpi_job_is_ending, true)) return;
+  if (std::exchange(mpi_job_is_ending, true) || !ends_first()) return;
   std::string line = last_words(rank, report);
   if (at_once) {
     line.insert(line.size() - 1, "; its handler has a second to say more");

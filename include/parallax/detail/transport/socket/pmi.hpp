@@ -136,6 +136,10 @@ class OwnLauncher {
         throw Error{Errc::misuse, own.rank, "SocketCommunicator", "",
                     joined({"PMI_FD=", descriptor,
                             " is no socket of a launcher here: was this program started by a rank, as its tool?"})};
+      if ((::fcntl(descriptor, F_GETFD) & FD_CLOEXEC) != 0)  // a launcher leaves it off
+        throw Error{Errc::misuse, own.rank, "SocketCommunicator", "",
+                    joined({"the launcher's socket, PMI_FD=", descriptor,
+                            ", is taken: the first parallax of a process joins by it, and no other version after that"})};
       ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);  // programs started by this rank are no ranks
       client_.emplace(OwnedDescriptor{descriptor}, own.rank);
     }
