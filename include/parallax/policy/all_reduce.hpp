@@ -25,9 +25,9 @@ struct AllReduce {
   struct exchange;
 };
 
-// The way of a sparse update by a gradient of the whole table, into which its rows are scattered, with a count behind every row
-// if the mean goes by counts or a lazy optimizer must know the touched rows. A step calls its phases. Traffic is that of a
-// dense variable of the table's size, plus the counts, whatever the batch; the way holds a copy of the whole table.
+// Way of a sparse update under AllReduce: scatters the rows into a gradient of the whole table, whose sum all ranks form. A
+// count lies behind every row if the mean goes by counts or the optimizer is lazy. A step calls its phases. Sends as much as a
+// dense variable of the table's size, plus the counts, for any batch. Owns a gradient of the whole table.
 template <Communicator C, class Update>
 class DensifiedRows : public RowWayBase<C, Update> {
   using Base = RowWayBase<C, Update>;

@@ -103,8 +103,8 @@ class ShardPush : public RowJourney<Index, T, Space> {
     if (!finished_ && plan_->agreed <= hop_) plan_->cut(hop_, this->ops(), this->bases_, rows_);
   }
 
-  // Local, after arrival: this owner's rows summed over all sources. Of one source they are the sum as they came, and lent ones
-  // were summed by `next`.
+  // Sums this owner's rows over all sources. Local, after arrival. Rows of a single source are the sum as they came. Lent rows,
+  // read in place from their senders, have been summed by `next`.
   void reduce() {
     if (lends_) return;
     if (plan_->hops.back().sources.size() == 1) this->keep(plan_->top().named());
@@ -226,8 +226,8 @@ struct PsShard::exchange<Sparse> {
   template <Communicator C, class Update>
   using way = RowsWay<C, Update, ShardPush>;
 
-  // Returns the closed form of the counters' bytes, with the means of `use`. If the table is pulled, of a pull and a push; else
-  // of a push with its own ids.
+  // Returns the bytes and seconds that a step of the table needs, from the means in `use`. Bytes are the closed form of the
+  // traffic counters. A pulled table has a pull and a push in the step, any other a push with its own ids.
   static Prediction predict(TableFacts const& table, TableUse const& use, RankShape const& shape, Costs const& costs) {
     double const b = table.row_bytes, up = table.sent_bytes(), down = table.pulled_bytes(), e = table.id_bytes,
                  g = shape.per_host;

@@ -181,7 +181,8 @@ class Session<C> {
                   "indices, or of table.at(ids) and table.bags(ids, offsets)");
     return {};
   }
-  // For arguments of other types: an assertion names the arguments of a pull, unless an earlier one has spoken.
+  // Refuses arguments of other types at compile time, by an assertion that names those of a pull. Says nothing if an argument
+  // is a Mistaken, for its own assertion has failed.
   template <class... Others>
   detail::Mistaken pull(Others const&...) {
     static_assert((false || ... || std::same_as<Others, detail::Mistaken>),

@@ -269,9 +269,9 @@ detail::Mistaken grad(PulledRows<State> const&, Difference) {
   return {};
 }
 
-// Names the gradient of rows without a pull: one row per index, [ids x width], in the order of `ids`. Duplicates are summed,
-// and ids travel along with the rows. Refers to both until `step` returns. Errors, by the step: bad_id as of a pull,
-// invalid_argument.
+// Names the gradient of rows that were not pulled: one row per index, [ids x width], in the order of `ids`. Duplicates are
+// summed, and the ids travel along with the rows. Refers to `ids` and `rows` until `step` returns. The step throws Error:
+// bad_id as a pull does, and invalid_argument if the rows do not fit the ids.
 template <detail::SparseVariable V, class Ids, class Rows>
 auto grad(V const& variable, Ids const& ids, Rows const& rows) {
   auto const view = detail::checked_rows<typename V::scalar_type>(rows, variable.width());

@@ -239,8 +239,8 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
     session.enter(*state_);
   }
 
-  // Local. Takes the user's table, alike on all ranks, for replicating policies; it outlives the variable. `settings` and
-  // errors as above; also for a table whose rows lie apart.
+  // Local. Takes the user's table, for replicating policies. It must have the same values on all ranks and outlive the
+  // variable. `settings` as above. Throws Error (invalid_argument) as above, and for a table whose rows are not contiguous.
   template <class Session, class U, class... Settings>
   BasicVariable(Session& session, std::string name, TableBinding<U> given, Settings const&... settings) {
     auto const binding = detail::binding_of<T>(given);

@@ -21,8 +21,8 @@ namespace parallax::inline v0_2 {
 // A set of signals that ask a process to save and to end: `false`, `true`, or a list, {SIGTERM, SIGUSR1}.
 class Signals {
  public:
-  // Makes the empty set, or the signals of schedulers, terminals and users: SIGTERM, SIGINT and SIGHUP, and, as far as nobody
-  // else in the process handles them, SIGUSR1, SIGUSR2 and SIGXCPU.
+  // Makes the empty set for `false`. For `true`: SIGTERM, SIGINT and SIGHUP, and those of SIGUSR1, SIGUSR2 and SIGXCPU that
+  // have no other handler when a watch begins.
   template <std::same_as<bool> Asked>
   constexpr Signals(Asked asked) : usual_{asked} {
     if (asked)

@@ -152,7 +152,8 @@ class Journal {
     name(entry, variable);
     if (trace_) trace(entry, TraceEvent::called);
   }
-  // Advances the operation to this phase. `first`: rank 0's clock, if an agreement has told of it.
+  // Advances the operation to this phase. `bytes`: payload sent in it so far. `first`: rank 0's clock, if an agreement has told
+  // it.
   void advance(JournalWord const& phase, std::uint64_t bytes, std::int64_t now, ToldClock first = {}) {
     advance(phase, bytes, now, TraceEvent::advanced, first);
   }

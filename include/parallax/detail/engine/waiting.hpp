@@ -188,8 +188,8 @@ class Waiting final : public LongWork {
   }
   // Does other work in the same way.
   void help(FunctionRef<void()> work) noexcept;
-  // Sets, by a ProgressThread as it begins and as it ends, if operations take the lock tried by `help`. Throws Error (misuse)
-  // if only one thread may use the communicator.
+  // Local. Makes operations take the lock that `help` tries, or take none. Called by a ProgressThread before its thread begins
+  // and after it has ended. Throws Error (misuse) for `true` if only one thread may use the communicator.
   void take_turns(bool on);
 
   // Local, from anywhere in the work of this rank. Tells the other ranks that the work goes on, once it has taken an eighth of

@@ -153,8 +153,8 @@ class GatherPush : public RowJourney<Index, T, Space> {
   std::size_t level() const { return plan_->hops.size() - 1; }  // the climbed rows so far
   // Returns the number of this rank's rows for the gathering, or for the spreading.
   std::size_t gives() const { return spreading() ? this->reduced_.keys.size() : plan_->level(level()).size(); }
-  // Returns the giving ranks: in the gathering the ranks of the last hop give to each other; in the spreading every slot gives
-  // to its host.
+  // Returns the ranks that give to this one: in the gathering the sources of the last hop, in the spreading the ranks that
+  // stand for the slots of its host. Refers to the plan's hops.
   List<int> const& givers() const { return spreading() ? plan_->hops.front().targets : plan_->hops.back().sources; }
   List<int> const& takers() const {
     static List<int> const nobody;

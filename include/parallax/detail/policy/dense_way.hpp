@@ -109,7 +109,7 @@ class WholeSums {
   bool whole_is_older() const { return false; }
   // Does nothing: nothing is gathered, and so nothing again.
   void renew_whole() {}
-  // Leaves nothing: every rank applies the sum to all of its parameters, and none travel.
+  // Does nothing: every rank applies the sum to all of its parameters, so no gathering is left to the leader's update.
   void leave_parameters() {}
 
  private:

@@ -79,7 +79,8 @@ class FetchBase : public Counted, public Traveller<C> {
   virtual void finish() = 0;
   // Returns true if no update has changed a row since `release`.
   virtual bool current() const = 0;
-  // Plans the ids anew for tables with rows that have moved since.
+  // Local. Plans the ids anew for tables whose rows have moved (`Auto`) since the ids were planned. The ids of all tables
+  // travel again.
   virtual void plan_again(Topology<C> const&) = 0;
 
   // Gives back its holds on the tables.

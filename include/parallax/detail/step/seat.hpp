@@ -283,8 +283,8 @@ class SeatOf final : public Seat<C> {
  private:
   Topology<C> const& topology() const { return *manifest_->topology; }
 
-  // Does the first three phases of one update: checks it and writes its record, prepares its way, looks at its gradient, and
-  // lets it join a bucket. `used_` counts it before its way is prepared: `refused` then reaches a way that has thrown half way.
+  // Checks one update, writes its record, prepares its way, looks at its gradient, and lets it join a bucket. Counts the way as
+  // used before `prepare`: so `refused` reaches also a way whose `prepare` has thrown.
   void prepare_one(W& given, Update const& update) {
     if (!update.state) refuse_empty_handle();
     Registration const& known = *update.state->registration();

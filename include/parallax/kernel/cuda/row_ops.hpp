@@ -280,7 +280,7 @@ struct RowOps<CudaSpace> {
   // Divides n contiguous elements by `divisor`, by true divisions.
   template <class T>
   void scale_down(T* values, std::int64_t n, std::type_identity_t<T> divisor) const;
-  // Divides row i of `values`, of `width` elements, by `counts[i]`, in memory open to operations.
+  // Divides row i of `values`, of `width` elements, by `counts[i]`. Kernels must be able to access both.
   template <class T>
   void scale_rows_down(T* values, std::int64_t width, std::span<std::uint32_t const> counts) const;
   // Of rows of width + 1 elements the last divides the others, if it is more than one.

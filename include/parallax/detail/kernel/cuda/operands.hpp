@@ -149,8 +149,8 @@ struct PlacedRule {
   Rule const* there = nullptr;
 };
 
-// Ages of rows: the step of each row, and the rules of the steps since, in device memory. Does not own. A row named by no step
-// meanwhile has to take them all, with a gradient of zero, before it is read or moved.
+// Ages of rows in device memory: the step that last moved each row, and the rules of the steps since. Does not own. Before a
+// row is read or moved, it takes the rules of all steps since its own, each with a gradient of zero.
 template <class Rule>
 struct RowAges {
   // By row: the last step that has moved it.

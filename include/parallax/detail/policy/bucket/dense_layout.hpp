@@ -115,7 +115,8 @@ class DenseLayout {
   }
   // Returns the begin of this part in its parcel, packed by owner.
   std::size_t place(std::size_t segment, std::size_t owner) const { return offsets_[at(segment, owner)]; }
-  // Returns the begins of the owners' parts of a parcel, packed by owner, and the end.
+  // Returns the first element of every owner's part in a parcel packed by owner, and the parcel's end: owners() + 1 numbers.
+  // They last as long as the layout.
   Slice<std::size_t const> begins(Parcel const& parcel) const { return {begins_.data() + parcel.begins, owners() + 1}; }
   // Returns an owner's part of a parcel, packed by owner: of each of its segments one part, one after the other.
   Range part(Parcel const& parcel, std::size_t owner) const {

@@ -125,8 +125,8 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
       if (this->received_from(0, s) > 0)
         std::memcpy(this->received.data() + begins[s] * sizeof(Index), run(s)->keys, run(s)->count * sizeof(Index));
   }
-  // Local. Merges the arrived keys of hop k, `received`, into level k + 1, each less than `rows`. From here on the ranks of the
-  // hop know its runs.
+  // Local. Merges the keys that have arrived over hop k, in `received`, into level k + 1. Keys must be less than `rows`, except
+  // padding. Counts the hop as agreed: all its ranks now know the runs of its keys.
   void merge_received(Ops const& ops, std::size_t k, std::int64_t rows) {
     auto const came = this->received_keys();
     if constexpr (Space::host_readable) {

@@ -233,7 +233,8 @@ class RowsWay : public RowWayBase<C, Update> {
     return this->place_text(
         state_->placement().row(keys_here(state_->merging.first->keys)[static_cast<std::size_t>(found.row)]), found);
   }
-  // Returns this rank's share of the rows if every rank has all rows, else its own rows.
+  // Returns the rows whose squares this rank adds to the norm of its clip group: its own, or its share if every rank has all
+  // rows. Over all ranks every row is counted once.
   RowsView<T const> clipped(Topology<C> const& topology) const {
     auto const& result = *state_->merging.first;
     std::size_t begin = 0, end = most_of(result.keys);

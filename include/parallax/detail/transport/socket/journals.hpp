@@ -17,7 +17,8 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Journals by rank. A question tells the asker's own as well. Times are of this rank's clock.
+// Journals by rank: this rank's own, and the last status told by each peer. A question carries the asker's own status, and the
+// rank asked keeps it. Times told by peers are shifted to this rank's clock.
 class SocketJournals {
  public:
   // This rank's own.
