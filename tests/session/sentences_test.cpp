@@ -40,13 +40,19 @@ TEST_CASE("a pull of one table is its handle, however it is named", "[session][s
 
 TEST_CASE("two sessions at once on one communicator are named as the cause", "[session][sentences]") {
   std::string text;
+  std::atomic<bool> told{false};
   px::run_threads(2, [&](px::ThreadCommunicator& world) {
-    if (world.rank() == 1) return;  // so that the other's update stays under way
+    if (world.rank() == 1) {  // takes no part, so that the other's update stays under way
+      told.wait(false);
+      return;
+    }
     px::Session first{world}, second{world};
     std::vector<float> memory(3), gradient(3);
     px::Variable<px::Dense> one{first, "one", px::bind(memory)}, other{second, "other", px::bind(memory)};
     first.start(px::grad(one, gradient));
     text = text_of([&] { second.start(px::grad(other, gradient)); });
+    told = true;
+    told.notify_one();
   });
   CHECK(text == "parallax: misuse (rank 0) in ialltoallv: an operation is in flight on channel 4: two sessions, or two "
                 "threads, use this communicator at once; each needs one of its own");

@@ -3,6 +3,8 @@
 
 #include "parallax/detail/core/system.hpp"
 
+#include "parallax/detail/core/config.hpp"
+
 namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE int open_descriptor(char const* path, int flags, ::mode_t mode) noexcept {

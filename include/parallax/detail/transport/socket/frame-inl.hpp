@@ -3,6 +3,8 @@
 
 #include "parallax/detail/transport/socket/frame.hpp"
 
+#include "parallax/detail/core/config.hpp"
+
 namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE char const* name_of(FrameKind kind) {

@@ -3,6 +3,8 @@
 
 #include "parallax/detail/transport/socket/sha256.hpp"
 
+#include "parallax/detail/core/config.hpp"
+
 namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE bool same_code(Digest const& one, Digest const& other) {
