@@ -281,8 +281,7 @@ TEST_CASE("files of two generations are not one", "[checkpoint][damage]") {
   REQUIRE(std::filesystem::file_size(one) == std::filesystem::file_size(two));
   std::string const bytes = read_all(two);
   write_all(two, read_all(one));
-  CHECK(restore() ==
-        "parallax: file (rank 0) in restore: " + two + ": its header is not that which was written with this generation");
+  CHECK(restore() == "parallax: file (rank 0) in restore: " + two + ": its header is not the one written with this generation");
   write_all(two, bytes);
   std::string const manifest = run.folder + "/generation-000002/manifest.safetensors";
   write_all(manifest, read_all(run.folder + "/generation-000001/manifest.safetensors"));

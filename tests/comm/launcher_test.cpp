@@ -275,7 +275,7 @@ TEST_CASE("a job ends with 0 only if every rank did", "[comm][launch]") {
   CHECK_THAT(none.err, parallax_test::contains("parallax: /no/such/program cannot be run: No such file or directory\n"));
   Ended const no_ssh = Launched{"node-a", shell("exit 255")}.end();
   CHECK(no_ssh.status == 255);
-  CHECK(no_ssh.err == "parallax: rank 0 on node-a ended first, with exit status 255, by which ssh says that it failed\n");
+  CHECK(no_ssh.err == "parallax: rank 0 on node-a ended first, with exit status 255, the sign of ssh that it failed itself\n");
 }
 
 TEST_CASE("signals reach every rank, and the second one ends them", "[comm][launch]") {

@@ -412,7 +412,7 @@ TEST_CASE("a peer that announces what cannot be is named, and gets no memory", "
       Lie{FrameKind::question, 0, "announces a question after its journal of 0 bytes"},
       Lie{FrameKind::place, 1, "announces a place in memory of 1 bytes"},
       Lie{FrameKind::bell, 1, "announces a bell of 1 bytes"},
-      Lie{FrameKind::credit, 0, "says that it has taken 18446744073709551615 requests", ~std::uint64_t{0}},
+      Lie{FrameKind::credit, 0, "claims to have taken 18446744073709551615 requests", ~std::uint64_t{0}},
   };
   std::size_t const before = kibibytes_at_most();
   for (Lie const& lie : lies) {

@@ -360,7 +360,7 @@ TEST_CASE("a step that cannot be captured says why, on all ranks, and the next o
       CHECK_THAT(texts[at++], parallax_test::contains(said));
     };
     std::string const padded =
-        "only batches of padded tables are captured, see px::Padded: of others the host waits for how many rows go where";
+        "only batches of padded tables are captured, see px::Padded: for others the host waits for each rank's count of rows";
     next("in step of 'plain': " + padded);
     next("in pull of 'exact': " + padded);
     next("a padded table is indexed on its device: px::on_device(ids)");

@@ -73,7 +73,7 @@ struct Mine : Named {
 };
 template struct Trained<Mine>;
 #elif defined(memory_without_a_visit)
-// expect: parallax: the memory<State> of this update policy lacks template <class Items> void visit(Items&), which shows an archive what it keeps
+// expect: parallax: the memory<State> of this update policy lacks template <class Items> void visit(Items&): it shows an archive the items kept
 struct Mine : Named {
   template <class Kind>
   struct exchange : px::AllReduce::exchange<Kind> {

@@ -29,11 +29,11 @@ px::Variable<px::Dense> weights{session, "weights", px::bind(steady, 8)};
 int* integers;
 px::Variable<px::Dense> weights{session, "weights", px::bind(integers, 8)};
 #elif defined(bind_of_an_untyped_pointer)
-// expect: parallax: bind takes a tensor, which is a contiguous range or a type of which px::tensor_traits is specialised
+// expect: parallax: bind takes a tensor: a contiguous range, or a type with px::tensor_traits of its own
 void* untyped;
 px::Variable<px::Dense> weights{session, "weights", px::bind(untyped, 8)};
 #elif defined(bind_of_no_tensor)
-// expect: parallax: bind takes a tensor, which is a contiguous range or a type of which px::tensor_traits is specialised
+// expect: parallax: bind takes a tensor: a contiguous range, or a type with px::tensor_traits of its own
 px::Variable<px::Dense> weights{session, "weights", px::bind(tensor, 8)};
 #elif defined(bind_rows_of_no_tensor)
 // expect: parallax: bind_rows takes a contiguous range, or a type whose px::tensor_traits has flat
@@ -68,7 +68,7 @@ px::Variable<px::Sparse> words{"words", session, {.rows = 4, .width = 2}};
 std::vector<px::Variable<px::Dense>> layers;
 void add(int i) { layers.emplace_back("layer " + std::to_string(i), session, px::bind(memory), px::Sgd{}); }
 #elif defined(padded_table_of_the_host)
-// expect: parallax: px::Padded is for tables on a device under PsShard (an exchange that pads), whose partitioner places rows there
+// expect: parallax: px::Padded is for tables on a device under PsShard (a padding exchange), with a partitioner that places rows there
 px::Variable<px::Sparse> words{session, "words", {.rows = 10, .width = 2}, px::Padded{.capacity = 5}};
 #elif defined(settings_of_another_optimizer)
 // expect: parallax: a Dense variable is made from a session, a name, bind(tensor), its own optimizer and a Reduce

@@ -1,4 +1,4 @@
-// expect: parallax: a wire that encodes needs memory that the host reads
+// expect: parallax: an encoding wire needs memory that the host reads
 #include <cstddef>
 
 #include <parallax/detail/transfer/wire_slip.hpp>

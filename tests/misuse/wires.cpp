@@ -52,7 +52,7 @@ void bind(px::Variable<px::Dense, Halving> const& layer, std::vector<float> cons
   session.bind_step(px::grad(layer, gradient));
 }
 #elif defined(choice_of_a_policy_with_a_wire)
-// expect: parallax: a policy with a wire is not among those that are chosen from while training goes on
+// expect: parallax: a policy with a wire is not among those chosen from while training goes on
 struct Mine : px::Choose<px::AllGather, Halved<px::PsShard>> {
   static constexpr std::string_view name = "Mine";
 };

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""prose.py SOURCE [FIGURES | --show GROUP...]: counts the words of comments and pages that make a first reading hard.
+"""prose.py SOURCE [--show GROUP...]: counts the words of comments, pages and errors that make a first reading hard.
 
 Three counts of each group, a page or a room: relative and question words, and bare demonstratives, for 100 words, and sentences that
 begin with a question word, for 100 sentences. A group is a page, the doors of a room (`door comm`) or its back (`back comm`); groups
-of one kind with fewer than 200 words are counted together. Fails for a figure above the group's goal, or, in a group that FIGURES
-(tests/structure/prose.txt) lists, above the figure there. A group leaves the list when it has reached its goals, and none may enter.
---write: prints the list anew. --show: every place that counts, of these groups.
+of one kind with fewer than 200 words are counted together. Fails for a figure above the group's goal, and for a sentence of an error
+with two relative clauses or with a question word at its beginning. --show: every place that counts, of these groups.
 """
 import re
 import sys
@@ -115,6 +114,26 @@ def figures_of(pieces):
     return [100 * counts[0] / max(words, 1), 100 * counts[1] / max(words, 1), 100 * counts[2] / max(said, 1)]
 
 
+def error_texts(include):
+    """Yields (place, sentence) for each sentence of an error, in the string literals of the headers."""
+    literal = r'"((?:[^"\\\n]|\\.)*)"'
+    for path in sorted([*include.rglob("*.hpp"), *include.rglob("*.cuh")]):
+        text = re.sub(r"(?m)^\s*(?://|#).*$", "", path.read_text())
+        for chain in re.finditer(rf"{literal}(?:\s*{literal})*", text):
+            said = "".join(re.findall(literal, chain[0]))
+            for sentence in re.split(r"(?<=[.:;])\s|\\n", said):
+                yield f"{path}:{text[:chain.start()].count(chr(10)) + 1}", sentence
+
+
+def refuse_errors(include):
+    """Prints the sentences of errors with a second relative clause, or with a question word at the beginning. Returns their count."""
+    wrong = [(place, sentence) for place, sentence in error_texts(include)
+             if len(RELATIVE.findall(sentence)) > 1 or OPENING.match(sentence)]
+    for place, sentence in wrong:
+        print(f"{place}: one relative clause a sentence, and no question word at the beginning of an error: {sentence}")
+    return len(wrong)
+
+
 def main(source, *more):
     found = groups_of(Path(source))
     if more[:1] == ("--show",):
@@ -124,28 +143,15 @@ def main(source, *more):
                     print(f"{place}: {NAMES[which]}: {text}")
                 print(f"{kind} {name}: " + ", ".join(f"{n} {f:.2f}" for n, f in zip(NAMES, figures_of(found[kind, name]))))
         return 0
-    figures_by_group = {group: figures_of(pieces) for group, pieces in found.items()}
-    over = {group: figures for group, figures in figures_by_group.items() if any(map(float.__gt__, figures, GOALS[group[0]]))}
-    if more[:1] == ("--write",):
-        for (kind, name), figures in sorted(over.items()):
-            print(f"{kind} {name}: " + " ".join(f"{figure + 0.005:.2f}" for figure in figures))
-        return 0
-    known = {}
-    for line in Path(more[0]).read_text().splitlines() if more else ():
-        group, _, figures = line.partition(": ")
-        known[tuple(group.split(" ", 1))] = [float(figure) for figure in figures.split()]
-    wrong = 0
-    for group, figures in sorted(over.items()):
-        most = map(max, GOALS[group[0]], known.get(group, GOALS[group[0]]))
-        for name, figure, limit in zip(NAMES, figures, most):
-            if figure > limit:
-                print(f"{' '.join(group)}: {figure:.2f} {name} for 100, {limit:.2f} at most")
-                wrong += 1
-    for group in sorted(set(known) - set(over)):
-        print(f"{' '.join(group)}: it has reached its goals, and leaves the list")
-        wrong += 1
-    print(f"{len(found)} groups, {len(over)} of them above their goals")
-    return wrong > 0 or not found
+    wrong = refuse_errors(Path(source) / "include/parallax")
+    over = 0
+    for group, pieces in sorted(found.items()):
+        above = [(n, f, goal) for n, f, goal in zip(NAMES, figures_of(pieces), GOALS[group[0]]) if f > goal]
+        over += bool(above)
+        for name, figure, goal in above:
+            print(f"{' '.join(group)}: {figure:.2f} {name} for 100, {goal:.2f} at most")
+    print(f"{len(found)} groups, {over} of them above their goals")
+    return wrong + over > 0 or not found
 
 
 if __name__ == "__main__":

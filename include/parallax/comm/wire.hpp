@@ -94,7 +94,7 @@ using IfEncodes = std::conditional_t<encodes<W>, Member, NotEncoded>;
 template <class T, MemorySpace Space, Wire<T> W>
 struct Travelling {
   static_assert(!encodes<W> || Space::host_readable || is_for_devices<W>,
-                "parallax: a wire that encodes needs memory that the host reads: leave out the wire, or the memory space");
+                "parallax: an encoding wire needs memory that the host reads: leave out the wire, or the memory space");
   using type = typename W::template element<T>;
 };
 

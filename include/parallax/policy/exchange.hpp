@@ -238,8 +238,8 @@ struct check_memory {
     void item(Item const&, std::span<std::byte>) {}
   };
   static_assert(std::is_empty_v<Memory> || requires(Memory& memory, Items<AnyArchive>& items) { memory.visit(items); },
-                "parallax: the memory<State> of this update policy lacks template <class Items> void visit(Items&), which "
-                "shows an archive what it keeps, and may show nothing (see policy/residual.hpp)");
+                "parallax: the memory<State> of this update policy lacks template <class Items> void visit(Items&): it "
+                "shows an archive the items kept, and may show none (see policy/residual.hpp)");
 };
 
 // Of a policy without memory of a variable.

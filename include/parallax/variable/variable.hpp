@@ -402,7 +402,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
                   "parallax: a Sparse variable is made from a session, a name, its table, its own optimizer and partitioner, "
                   "a Reduce, a BadIds and a Padded");
     static_assert((true && ... && (!std::same_as<Settings, Padded> || State::can_pad)),
-                  "parallax: px::Padded is for tables on a device under PsShard (an exchange that pads), whose partitioner "
+                  "parallax: px::Padded is for tables on a device under PsShard (a padding exchange), with a partitioner that "
                   "places rows there");
     detail::check_name(name, session.rank());
     detail::check_shape(name, rows, width, session.rank(), std::numeric_limits<IndexType>::max(), detail::type_name<IndexType>);

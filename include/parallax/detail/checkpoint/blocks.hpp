@@ -156,7 +156,7 @@ class BlockReader {
     std::vector<std::byte> there(text.size());
     file.read(0, there);
     if (std::memcmp(there.data(), text.data(), text.size()) != 0)
-      throw FormatError(file.path(), "its header is not that which was written with this generation");
+      throw FormatError(file.path(), "its header is not the one written with this generation");
     right_[shard] = true;
     return file;
   }

@@ -73,7 +73,7 @@ inline char const* advice(Launched const& launched, Membership const& joined) {
   if (!joined.has_mpi && !joined.has_sockets && by_pmi)
     return "include parallax/comm/socket.hpp, by which ranks join, or parallax/comm/mpi.hpp, and link MPI";
   if (!joined.has_mpi) return "include parallax/comm/mpi.hpp, and link MPI";
-  return "start it by the mpiexec of the MPI that it is linked with, or link the MPI of that launcher";
+  return "start it by the mpiexec of the MPI in the program, or link the MPI of that launcher";
 }
 
 PARALLAX_INLINE std::string objection(Start const& start, Membership const& joined) {

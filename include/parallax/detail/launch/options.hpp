@@ -24,7 +24,7 @@ inline constexpr std::string_view run_help =
     "  --px-mpi[=PATH]  these processes by mpiexec, that of PATH, of MPIEXEC, or as it is found\n"
     "  --px-output X    of these processes all are heard, with the rank before each line of others than rank 0 (all), or\n"
     "                   rank 0 alone (rank0)\n"
-    "  --px-no-guard    do not compare the ranks that were joined with the processes that were launched\n"
+    "  --px-no-guard    do not compare the joined ranks with the launched processes\n"
     "  --px-help        print this, and exit\n"
     "Without --px-ranks and --px-hosts the ranks are those of the launcher (mpiexec, srun, torchrun), or one that is alone.\n";
 

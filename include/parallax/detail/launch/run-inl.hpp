@@ -125,7 +125,7 @@ PARALLAX_INLINE int run_ranks(int& argc, char**& argv, RunBody body, RunOptions 
 
 PARALLAX_INLINE void refuse_type(JoinedWorld& world) {
   throw Error{Errc::misuse, world.any().rank(), "run", "",
-              joined({"the ranks are of a ", world.type(), ", which is none of the types that run was given: add it to them"})};
+              joined({"the ranks are of a ", world.type(), ", none of the types given to run: add it to them"})};
 }
 
 }  // namespace parallax::detail

@@ -62,10 +62,10 @@ struct ChosenExchange {
   // At the outset. Later the variable's state knows.
   static constexpr bool sharded = choices[0].sharded;
   static_assert((true && ... && !is_direct<typename Policies::template exchange<Sparse>>),
-                "parallax: a policy that goes past the levels of a topology is not among those that are chosen from while "
+                "parallax: a policy that goes past the levels of a topology is not among those chosen from while "
                 "training goes on");
   static_assert((true && ... && std::same_as<wire_of<typename Policies::template exchange<Sparse>>, IdentityWire>),
-                "parallax: a policy with a wire is not among those that are chosen from while training goes on");
+                "parallax: a policy with a wire is not among those chosen from while training goes on");
 
   // The ways of all policies of the list.
   template <Communicator C, class Update>

@@ -101,8 +101,8 @@ template <class Tensor>
   requires(!FlatTensor<Tensor> && !RowTensor<Tensor> && !detail::ElementPointer<Tensor>)
 detail::Mistaken bind(Tensor&&, std::size_t = 0) {
   static_assert(detail::never<Tensor>,
-                "parallax: bind takes a tensor, which is a contiguous range or a type of which "
-                "px::tensor_traits is specialised (see core/tensor_traits.hpp)");
+                "parallax: bind takes a tensor: a contiguous range, or a type with px::tensor_traits of its own (see "
+                "core/tensor_traits.hpp)");
   return {};
 }
 

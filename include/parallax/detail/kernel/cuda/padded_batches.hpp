@@ -56,7 +56,9 @@ class PaddedBatches<CudaSpace> {
   void check(State& state, bool given_there, int rank, std::string_view operation) {
     auto const refuse = [&](std::string_view why) { throw Error{Errc::misuse, rank, operation, state.name(), why}; };
     if (!on() && device::is_captured(state.ops().stream()))
-      refuse("only batches of padded tables are captured, see px::Padded: of others the host waits for how many rows go where");
+      refuse(
+          "only batches of padded tables are captured, see px::Padded: for others the host waits for each rank's count of "
+          "rows");
     tell(state, rank, operation, false);
     if (on() && !given_there) refuse("a padded table is indexed on its device: px::on_device(ids)");
   }

@@ -66,10 +66,9 @@ inline bool is_captured(cudaStream_t stream) noexcept {
 // Throws Error (misuse) if the stream is captured. Called before a wait for the stream, or a note of its place.
 PARALLAX_COLD inline void refuse_captured(cudaStream_t stream) {
   if (is_captured(stream))
-    throw Error{
-        Errc::misuse, -1, "capture", "",
-        "what is captured cannot wait for the device, or bring it what the host has: take a step of this kind before, which "
-        "brings what is needed once"};
+    throw Error{Errc::misuse, -1, "capture", "",
+                "captured work cannot wait for the device, or bring it the host's data: take a step of this kind before: it "
+                "brings what is needed once"};
 }
 
 // Alignment of the runtime's blocks, in bytes; buffers ask resources for it.

@@ -86,7 +86,7 @@ PARALLAX_INLINE std::vector<SocketAddress> SocketEndpoint::hear_directory(Socket
     if (std::chrono::steady_clock::now() > until + std::chrono::milliseconds{200})  // rank 0 may be about to name the missing
       throw Error{
           Errc::timeout, 0, "SocketCommunicator", "",
-          joined({"rank ", options.rank, " has reached rank 0, which did not say within the deadline where the others are"})};
+          joined({"rank ", options.rank, " has reached rank 0, and was not told within the deadline where the others are"})};
     sleep(std::chrono::milliseconds{50});
   }
   std::vector<SocketAddress> addresses(static_cast<std::size_t>(options.size));
@@ -267,7 +267,7 @@ PARALLAX_INLINE void SocketEndpoint::come(int from, FrameHeader const& message) 
     case FrameKind::answer: return mailbox_.come(from, LetterLane::answers);
     case FrameKind::credit:
       if (mailbox_.credit(from, message.number)) return;
-      return fail(broken(from, joined({"says that it has taken ", message.number, " requests, which were not sent"})));
+      return fail(broken(from, joined({"claims to have taken ", message.number, " requests, which were not sent"})));
     case FrameKind::question: return journals.come(from, true);
     case FrameKind::status: return journals.come(from, false);
     case FrameKind::directory: return directory_.swap(texts_[static_cast<std::size_t>(from)]);

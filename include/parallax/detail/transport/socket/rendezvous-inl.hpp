@@ -6,8 +6,7 @@
 namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE Error place_file_error(std::string const& path, std::string_view what) {
-  return {Errc::file, -1, "SocketCommunicator", "",
-          joined({"the file '", path, "', in which rank 0 says where it listens, ", what})};
+  return {Errc::file, -1, "SocketCommunicator", "", joined({"the file '", path, "' with the address of rank 0 ", what})};
 }
 
 PARALLAX_INLINE std::optional<std::string> word_in_file(std::string const& path) {
