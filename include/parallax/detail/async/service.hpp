@@ -39,15 +39,55 @@ class Service {
         replay_{options.replay} {}
 
   // Local. Begins training: the workers are these ranks, each at this clock. `owners`: their ranks, the first one leads.
-  void begin(std::vector<int> const& workers, std::vector<int> const& owners, std::int64_t clock);
+  void begin(std::vector<int> const& workers, std::vector<int> const& owners, std::int64_t clock) {
+    peers_.clear();
+    for (int const rank : workers) peers_.push_back({rank, {}, {}, false, false});
+    clock_.assign(workers.size(), clock);
+    by_clock_ = rule_->by_clock();
+    if (by_clock_) committed_ = clock;
+    left_ = stashed_ = first_ = 0;
+    auto const quorum = rule_->quorum(static_cast<std::int64_t>(workers.size()));
+    has_quorum_ = quorum.has_value();
+    quorum_ = quorum ? static_cast<std::size_t>(*quorum) : workers.size();
+    orders_.clear();
+    at_ = 0;
+    ordered_ = served_ = 0;
+    bool const first = world_->rank() == owners[0];
+    leader_ = has_quorum_ && !first ? owners[0] : -1;
+    followers_.clear();
+    if (has_quorum_ && first) followers_.assign(owners.begin() + 1, owners.end());
+    told_.assign(followers_.size(), 0);
+    counts_.ages.resize(workers.size(), std::vector<std::uint64_t>(most_ages + 1));
+    counts_.waits.resize(workers.size());
+    counts_.taken.resize(workers.size());
+    counts_.dropped.resize(workers.size());
+  }
   // Takes letters that have come, some of each worker in turn; true if there was any. Throws Error (mismatch) for a letter that
   // cannot be read, and all errors of the world.
-  bool poll();
+  bool poll() {
+    if (leader_ >= 0) hear_leader();
+    bool any = false;
+    if (replay_ || leader_ >= 0) {
+      any = follow();
+    } else {
+      for (std::size_t i = 0; i < peers_.size(); ++i) any |= hear((first_ + i) % peers_.size());
+      if (!peers_.empty()) first_ = (first_ + 1) % peers_.size();
+      if (by_clock_) any |= commit_clocks();
+      if (any) answer_parked();
+    }
+    if (!told_.empty()) give_orders();
+    return any;
+  }
   // Returns true if all workers have left, all their pushes are in the parameters, and all orders are sent or followed.
   bool over() const { return left_ == peers_.size() && stashed_ == 0 && unsent() == 0 && (leader_ < 0 || ordered_ == served_); }
   // Returns a rank that others may be waiting for: of the workers that have not left the one with the least clock, or the one
   // named by an order, or the giver of the orders; -1: none.
-  int slowest() const;
+  int slowest() const {
+    if (leader_ >= 0 && !replay_)
+      return at_ < orders_.size() ? peers_[static_cast<std::size_t>(orders_[at_].worker)].rank : leader_;
+    auto const least = std::min_element(clock_.begin(), clock_.end());
+    return least == clock_.end() || *least == far ? -1 : peers_[static_cast<std::size_t>(least - clock_.begin())].rank;
+  }
   // Local, once all is over. Throws Error (mismatch) if entries of a followed log are left.
   void check_followed() const {
     if (replay_ && next_ < replay_->size()) refuse_log(next_, "it goes on, and all workers have left");
@@ -81,46 +121,230 @@ class Service {
   };
 
   // Takes letters of one worker.
-  bool hear(std::size_t worker);
+  bool hear(std::size_t worker) {
+    Peer& peer = peers_[worker];
+    for (int taken = 0; taken < most_at_once; ++taken) {
+      if (peer.parked || peer.left || peer.stash.size() >= most_stashed) return taken > 0;
+      if (!world_->take(LetterLane::requests, peer.rank, letter_)) return taken > 0;
+      handle(worker);
+    }
+    return true;
+  }
   // Handles one letter, already taken into `letter_`.
-  void handle(std::size_t worker);
-  // Takes letters in the order of a log, as far as they are here: of the one to replay, or of the leader's orders.
-  bool follow();
+  void handle(std::size_t worker) {
+    Peer& peer = peers_[worker];
+    LetterReader const letter{letter_};
+    switch (letter.header().kind) {
+      case LetterKind::pull:
+        std::swap(peer.pull, letter_);
+        peer.parked = true;
+        break;
+      case LetterKind::push:
+        if (letter.header().clock != clock_[worker]) letter.broken("it is of another clock than the one that comes next");
+        ++clock_[worker];
+        if (by_clock_ && letter.header().clock < committed_) {
+          drop(worker, letter_);
+        } else if (by_clock_) {
+          peer.stash.push_back({std::move(letter_), pushes_++});
+          letter_ = {};
+          ++stashed_;
+        } else {
+          Letter const* const alone = &letter_;
+          commit({&alone, 1}, scale_of(worker, letter.header().version));
+          ++counts_.taken[worker];
+        }
+        note(worker, RunLog::Kind::push, clock_[worker] - 1);
+        break;
+      case LetterKind::leave:
+        peer.left = true;
+        clock_[worker] = far;
+        ++left_;
+        letter.end(*topology_, *traffic_);
+        note(worker, RunLog::Kind::leave, letter.header().clock);
+        break;
+      default: letter.broken("it is of no kind that an owner knows");
+    }
+    if (has_quorum_) commit_clocks();  // before the next letter, perhaps of another clock then
+    if (letter.header().kind != LetterKind::pull || replay_ || leader_ >= 0) return;
+    if (rule_->may_read(letter.header().clock, clocks())) answer(worker);
+    else ++counts_.waits[worker];
+  }
+  // Takes letters in the order of a log, as far as they are here: of the one to replay, or of the leader's orders. A parked pull
+  // is answered at its entry; nothing else waits for anything but its turn.
+  bool follow() {
+    RunLog const& log = replay_ ? *replay_ : orders_;
+    std::size_t& at = replay_ ? next_ : at_;
+    auto const refuse = [&](std::string const& why) { refuse_log(at, why); };
+    bool any = false;
+    while (!over()) {
+      if (at == log.size()) {
+        for (std::size_t worker = 0; replay_ && worker < peers_.size(); ++worker)
+          if (!peers_[worker].left && fetch(worker)) refuse(joined({"it ends, and worker ", worker, " goes on"}));
+        if (!replay_) orders_.clear(), at_ = 0;
+        return any;
+      }
+      RunLog::Entry const entry = log[at];
+      auto const worker = static_cast<std::size_t>(entry.worker);
+      if (worker >= peers_.size()) refuse(joined({"there is no worker ", worker}));
+      if (peers_[worker].left) refuse(joined({"worker ", worker, " has left"}));
+      if (!fetch(worker)) return any;
+      auto const header = LetterReader{letter_}.header();
+      LetterKind const kind = entry.kind == RunLog::Kind::push     ? LetterKind::push
+                              : entry.kind == RunLog::Kind::answer ? LetterKind::pull
+                                                                   : LetterKind::leave;
+      if (header.kind != kind || header.clock != entry.clock)
+        refuse(joined({"worker ", worker, " does something else, after ", header.clock, " pushes"}));
+      handle(worker);
+      if (by_clock_) commit_clocks();
+      if (entry.kind == RunLog::Kind::answer) answer(worker);
+      ++at;
+      any = true;
+    }
+    return any;
+  }
   // Takes a worker's next letter into `letter_`; false: none has come.
-  bool fetch(std::size_t worker);
+  bool fetch(std::size_t worker) {
+    if (peers_[worker].rank != leader_) return world_->take(LetterLane::requests, peers_[worker].rank, letter_);
+    if (held_.empty()) return false;
+    letter_ = std::move(held_.front());
+    held_.erase(held_.begin());
+    return true;
+  }
   // Takes the letters of the leader's rank: its orders, and its worker's requests.
-  void hear_leader();
+  void hear_leader() {
+    while (world_->take(LetterLane::requests, leader_, letter_)) {
+      LetterReader letter{letter_};
+      if (letter.header().kind != LetterKind::orders) {
+        held_.push_back(std::move(letter_));
+        letter_ = {};
+        continue;
+      }
+      for (std::uint64_t const number :
+           letter.run<std::uint64_t>(static_cast<std::uint64_t>(letter.header().clock), Payload::control)) {
+        if (!replay_) orders_.add(number);
+        ++ordered_;
+      }
+      letter.end(*topology_, *traffic_);
+    }
+  }
   // Sends the other owners the orders since, as far as there is room.
-  void give_orders();
+  void give_orders() {
+    auto const& numbers = orders_.numbers();
+    for (std::size_t i = 0; i < told_.size(); ++i)
+      while (told_[i] < numbers.size()) {
+        std::size_t const count = std::min(most_orders, numbers.size() - told_[i]);
+        draft_.begin({LetterKind::orders, 0, static_cast<std::int64_t>(count)});
+        draft_.run(std::span<std::uint64_t const>{numbers.data() + told_[i], count}, Payload::control);
+        if (!draft_.post(*topology_, LetterLane::requests, followers_[i], *traffic_)) break;
+        told_[i] += count;
+      }
+    if (unsent() > 0) return;
+    orders_.clear();
+    told_.assign(told_.size(), 0);
+  }
   std::size_t unsent() const {
     std::size_t sum = 0;
     for (std::size_t const told : told_) sum += orders_.size() - told;
     return sum;
   }
   // Returns the factor of a push after `version` updates were read, and counts its age.
-  double scale_of(std::size_t worker, std::int64_t version);
-  // By clock: commits the clocks whose pushes are all here.
-  bool commit_clocks();
+  double scale_of(std::size_t worker, std::int64_t version) {
+    std::int64_t const age = committed_ - version;
+    ++counts_.ages[worker][age < 0 ? 0 : std::min(static_cast<std::size_t>(age), most_ages)];
+    return scale_ == PushScale::by_staleness && age > 1 ? 1 / static_cast<double>(age) : 1;
+  }
+  // By clock: commits complete clocks, pushed by their quorum, or by all that may still push. A worker that has left does not.
+  bool commit_clocks() {
+    for (bool any = false;; any = true) {
+      members_.clear();
+      bool more = false;
+      for (std::size_t worker = 0; worker < peers_.size(); ++worker) {
+        if (!peers_[worker].stash.empty()) members_.push_back(worker);
+        else more |= !peers_[worker].left;
+      }
+      if (members_.empty() || (more && members_.size() < quorum_)) return any;
+      auto const front = [&](std::size_t worker) -> Stashed& { return peers_[worker].stash.front(); };
+      auto const in_vain = [&](std::size_t worker) {  // others are enough, and came before
+        if (members_.size() <= quorum_) return false;
+        std::size_t before = 0;
+        for (std::size_t const other : members_) before += front(other).number < front(worker).number;
+        return before >= quorum_;
+      };
+      pushed_.clear();
+      for (std::size_t const worker : members_) {
+        if (in_vain(worker)) continue;
+        pushed_.push_back(&front(worker).letter);
+        ++counts_.taken[worker];
+      }
+      commit({pushed_.data(), pushed_.size()}, 1);
+      for (std::size_t const worker : members_)
+        if (in_vain(worker)) drop(worker, front(worker).letter);
+      for (std::size_t const worker : members_) peers_[worker].stash.erase(peers_[worker].stash.begin());
+      stashed_ -= members_.size();
+    }
+  }
   // Makes one update of every variable in these pushes, in their order.
-  void commit(Slice<Letter const* const> pushes, double scale);
+  void commit(Slice<Letter const* const> pushes, double scale) {
+    parts_.resize(keepers_->size());
+    for (auto& parts : parts_) parts.clear();
+    brought_by_.assign(keepers_->size(), nullptr);
+    for (Letter const* const push : pushes) {
+      LetterReader letter{*push};
+      each_section(letter, [&](Keeper& variable, SectionHeader const& section) {
+        if (std::exchange(brought_by_[section.variable], push) == push) letter.broken("it brings a variable twice");
+        parts_[section.variable].push_back(variable.pushed(letter, section.count));
+      });
+    }
+    for (std::size_t variable = 0; variable < parts_.size(); ++variable) {
+      if (parts_[variable].empty()) continue;
+      (*keepers_)[variable]->next_settings();
+      (*keepers_)[variable]->commit({parts_[variable].data(), parts_[variable].size()}, scale);
+    }
+    ++committed_;
+  }
   // Drops a late push: it is read, and nothing becomes of it.
-  void drop(std::size_t worker, Letter const& push);
+  void drop(std::size_t worker, Letter const& push) {
+    LetterReader letter{push};
+    each_section(letter, [&](Keeper& variable, SectionHeader const& section) { variable.pushed(letter, section.count); });
+    ++counts_.dropped[worker];
+  }
   // Answers the pulls that may be answered now.
-  void answer_parked();
+  void answer_parked() {
+    for (std::size_t worker = 0; worker < peers_.size(); ++worker)
+      if (peers_[worker].parked && rule_->may_read(LetterReader{peers_[worker].pull}.header().clock, clocks())) answer(worker);
+  }
   // Answers the parked pull of this worker.
-  void answer(std::size_t worker);
+  void answer(std::size_t worker) {
+    LetterReader letter{peers_[worker].pull};
+    draft_.begin({LetterKind::rows, letter.header().sections, letter.header().clock, committed_, clocks().least});
+    each_section(letter,
+                 [&](Keeper& variable, SectionHeader const& section) { variable.answer(letter, section.count, draft_); });
+    draft_.post(*topology_, LetterLane::answers, letter.from(), *traffic_);
+    peers_[worker].parked = false;
+    if (has_quorum_) clock_[worker] = std::max(clock_[worker], committed_);
+    note(worker, RunLog::Kind::answer, letter.header().clock);
+  }
   void note(std::size_t worker, RunLog::Kind kind, std::int64_t clock) {
     if (record_) record_->add({static_cast<int>(worker), kind, clock});
     if (!told_.empty()) orders_.add({static_cast<int>(worker), kind, clock});
     ++served_;
   }
-  Clocks clocks() const;
+  Clocks clocks() const {
+    auto const least = std::min_element(clock_.begin(), clock_.end());
+    return {{clock_.data(), clock_.size()}, least == clock_.end() ? far : *least, committed_};
+  }
   [[noreturn]] void refuse_log(std::size_t at, std::string const& why) const {
     throw Error{Errc::mismatch, world_->rank(), "train", "", joined({"the log cannot be followed at entry ", at, ": ", why})};
   }
-  Keeper& keeper(LetterReader const& letter, std::uint32_t number) const {
-    if (number >= keepers_->size()) letter.broken("it names a variable that is not there");
-    return *(*keepers_)[number];
+  // Calls f(keeper, section) for each section of a letter, to read it, and ends the reading.
+  template <class F>
+  void each_section(LetterReader& letter, F&& f) {
+    for (std::uint32_t i = 0; i < letter.header().sections; ++i) {
+      SectionHeader const section = letter.section();
+      if (section.variable >= keepers_->size()) letter.broken("it names a variable that is not there");
+      f(*(*keepers_)[section.variable], section);
+    }
+    letter.end(*topology_, *traffic_);
   }
 
   Topology<C> const* topology_;
@@ -162,284 +386,5 @@ class Service {
   std::vector<std::size_t> members_;
   std::vector<Letter const*> pushed_;
 };
-
-template <Communicator C>
-void Service<C>::begin(std::vector<int> const& workers, std::vector<int> const& owners, std::int64_t clock) {
-  peers_.clear();
-  for (int const rank : workers) peers_.push_back({rank, {}, {}, false, false});
-  clock_.assign(workers.size(), clock);
-  by_clock_ = rule_->by_clock();
-  if (by_clock_) committed_ = clock;
-  left_ = stashed_ = first_ = 0;
-  auto const quorum = rule_->quorum(static_cast<std::int64_t>(workers.size()));
-  has_quorum_ = quorum.has_value();
-  quorum_ = quorum ? static_cast<std::size_t>(*quorum) : workers.size();
-  orders_.clear();
-  at_ = 0;
-  ordered_ = served_ = 0;
-  bool const first = world_->rank() == owners[0];
-  leader_ = has_quorum_ && !first ? owners[0] : -1;
-  followers_.clear();
-  if (has_quorum_ && first) followers_.assign(owners.begin() + 1, owners.end());
-  told_.assign(followers_.size(), 0);
-  counts_.ages.resize(workers.size(), std::vector<std::uint64_t>(most_ages + 1));
-  counts_.waits.resize(workers.size());
-  counts_.taken.resize(workers.size());
-  counts_.dropped.resize(workers.size());
-}
-
-template <Communicator C>
-bool Service<C>::poll() {
-  if (leader_ >= 0) hear_leader();
-  bool any = false;
-  if (replay_ || leader_ >= 0) {
-    any = follow();
-  } else {
-    for (std::size_t i = 0; i < peers_.size(); ++i) any |= hear((first_ + i) % peers_.size());
-    if (!peers_.empty()) first_ = (first_ + 1) % peers_.size();
-    if (by_clock_) any |= commit_clocks();
-    if (any) answer_parked();
-  }
-  if (!told_.empty()) give_orders();
-  return any;
-}
-
-template <Communicator C>
-int Service<C>::slowest() const {
-  if (leader_ >= 0 && !replay_)
-    return at_ < orders_.size() ? peers_[static_cast<std::size_t>(orders_[at_].worker)].rank : leader_;
-  auto const least = std::min_element(clock_.begin(), clock_.end());
-  return least == clock_.end() || *least == far ? -1 : peers_[static_cast<std::size_t>(least - clock_.begin())].rank;
-}
-
-template <Communicator C>
-bool Service<C>::hear(std::size_t worker) {
-  Peer& peer = peers_[worker];
-  for (int taken = 0; taken < most_at_once; ++taken) {
-    if (peer.parked || peer.left || peer.stash.size() >= most_stashed) return taken > 0;
-    if (!world_->take(LetterLane::requests, peer.rank, letter_)) return taken > 0;
-    handle(worker);
-  }
-  return true;
-}
-
-template <Communicator C>
-void Service<C>::handle(std::size_t worker) {
-  Peer& peer = peers_[worker];
-  LetterReader const letter{letter_};
-  switch (letter.header().kind) {
-    case LetterKind::pull:
-      std::swap(peer.pull, letter_);
-      peer.parked = true;
-      break;
-    case LetterKind::push:
-      if (letter.header().clock != clock_[worker]) letter.broken("it is of another clock than the one that comes next");
-      ++clock_[worker];
-      if (by_clock_ && letter.header().clock < committed_) {
-        drop(worker, letter_);
-      } else if (by_clock_) {
-        peer.stash.push_back({std::move(letter_), pushes_++});
-        letter_ = {};
-        ++stashed_;
-      } else {
-        Letter const* const alone = &letter_;
-        commit({&alone, 1}, scale_of(worker, letter.header().version));
-        ++counts_.taken[worker];
-      }
-      note(worker, RunLog::Kind::push, clock_[worker] - 1);
-      break;
-    case LetterKind::leave:
-      peer.left = true;
-      clock_[worker] = far;
-      ++left_;
-      letter.end(*topology_, *traffic_);
-      note(worker, RunLog::Kind::leave, letter.header().clock);
-      break;
-    default: letter.broken("it is of no kind that an owner knows");
-  }
-  if (has_quorum_) commit_clocks();  // before the next letter, perhaps of another clock then
-  if (letter.header().kind != LetterKind::pull || replay_ || leader_ >= 0) return;
-  if (rule_->may_read(letter.header().clock, clocks())) answer(worker);
-  else ++counts_.waits[worker];
-}
-
-template <Communicator C>
-void Service<C>::hear_leader() {
-  while (world_->take(LetterLane::requests, leader_, letter_)) {
-    LetterReader letter{letter_};
-    if (letter.header().kind != LetterKind::orders) {
-      held_.push_back(std::move(letter_));
-      letter_ = {};
-      continue;
-    }
-    for (std::uint64_t const number :
-         letter.run<std::uint64_t>(static_cast<std::uint64_t>(letter.header().clock), Payload::control)) {
-      if (!replay_) orders_.add(number);
-      ++ordered_;
-    }
-    letter.end(*topology_, *traffic_);
-  }
-}
-
-template <Communicator C>
-void Service<C>::give_orders() {
-  auto const& numbers = orders_.numbers();
-  for (std::size_t i = 0; i < told_.size(); ++i)
-    while (told_[i] < numbers.size()) {
-      std::size_t const count = std::min(most_orders, numbers.size() - told_[i]);
-      draft_.begin({LetterKind::orders, 0, static_cast<std::int64_t>(count)});
-      draft_.run(std::span<std::uint64_t const>{numbers.data() + told_[i], count}, Payload::control);
-      if (!draft_.post(*topology_, LetterLane::requests, followers_[i], *traffic_)) break;
-      told_[i] += count;
-    }
-  if (unsent() > 0) return;
-  orders_.clear();
-  told_.assign(told_.size(), 0);
-}
-
-template <Communicator C>
-bool Service<C>::fetch(std::size_t worker) {
-  if (peers_[worker].rank != leader_) return world_->take(LetterLane::requests, peers_[worker].rank, letter_);
-  if (held_.empty()) return false;
-  letter_ = std::move(held_.front());
-  held_.erase(held_.begin());
-  return true;
-}
-
-// Follows the log. A parked pull is answered at its entry; nothing else waits for anything but its turn.
-template <Communicator C>
-bool Service<C>::follow() {
-  RunLog const& log = replay_ ? *replay_ : orders_;
-  std::size_t& at = replay_ ? next_ : at_;
-  auto const refuse = [&](std::string const& why) { refuse_log(at, why); };
-  bool any = false;
-  while (!over()) {
-    if (at == log.size()) {
-      for (std::size_t worker = 0; replay_ && worker < peers_.size(); ++worker)
-        if (!peers_[worker].left && fetch(worker)) refuse(joined({"it ends, and worker ", worker, " goes on"}));
-      if (!replay_) orders_.clear(), at_ = 0;
-      return any;
-    }
-    RunLog::Entry const entry = log[at];
-    auto const worker = static_cast<std::size_t>(entry.worker);
-    if (worker >= peers_.size()) refuse(joined({"there is no worker ", worker}));
-    if (peers_[worker].left) refuse(joined({"worker ", worker, " has left"}));
-    if (!fetch(worker)) return any;
-    auto const header = LetterReader{letter_}.header();
-    LetterKind const kind = entry.kind == RunLog::Kind::push     ? LetterKind::push
-                            : entry.kind == RunLog::Kind::answer ? LetterKind::pull
-                                                                 : LetterKind::leave;
-    if (header.kind != kind || header.clock != entry.clock)
-      refuse(joined({"worker ", worker, " does something else, after ", header.clock, " pushes"}));
-    handle(worker);
-    if (by_clock_) commit_clocks();
-    if (entry.kind == RunLog::Kind::answer) answer(worker);
-    ++at;
-    any = true;
-  }
-  return any;
-}
-
-template <Communicator C>
-double Service<C>::scale_of(std::size_t worker, std::int64_t version) {
-  std::int64_t const age = committed_ - version;
-  ++counts_.ages[worker][age < 0 ? 0 : std::min(static_cast<std::size_t>(age), most_ages)];
-  return scale_ == PushScale::by_staleness && age > 1 ? 1 / static_cast<double>(age) : 1;
-}
-
-// Commits complete clocks: pushed by their quorum, or by all that may still push. A worker that has left does not.
-template <Communicator C>
-bool Service<C>::commit_clocks() {
-  for (bool any = false;; any = true) {
-    members_.clear();
-    bool more = false;
-    for (std::size_t worker = 0; worker < peers_.size(); ++worker) {
-      if (!peers_[worker].stash.empty()) members_.push_back(worker);
-      else more |= !peers_[worker].left;
-    }
-    if (members_.empty() || (more && members_.size() < quorum_)) return any;
-    auto const front = [&](std::size_t worker) -> Stashed& { return peers_[worker].stash.front(); };
-    auto const in_vain = [&](std::size_t worker) {  // others are enough, and came before
-      if (members_.size() <= quorum_) return false;
-      std::size_t before = 0;
-      for (std::size_t const other : members_) before += front(other).number < front(worker).number;
-      return before >= quorum_;
-    };
-    pushed_.clear();
-    for (std::size_t const worker : members_) {
-      if (in_vain(worker)) continue;
-      pushed_.push_back(&front(worker).letter);
-      ++counts_.taken[worker];
-    }
-    commit({pushed_.data(), pushed_.size()}, 1);
-    for (std::size_t const worker : members_)
-      if (in_vain(worker)) drop(worker, front(worker).letter);
-    for (std::size_t const worker : members_) peers_[worker].stash.erase(peers_[worker].stash.begin());
-    stashed_ -= members_.size();
-  }
-}
-
-template <Communicator C>
-void Service<C>::drop(std::size_t worker, Letter const& push) {
-  LetterReader letter{push};
-  for (std::uint32_t i = 0; i < letter.header().sections; ++i) {
-    SectionHeader const section = letter.section();
-    keeper(letter, section.variable).pushed(letter, section.count);
-  }
-  letter.end(*topology_, *traffic_);
-  ++counts_.dropped[worker];
-}
-
-template <Communicator C>
-void Service<C>::commit(Slice<Letter const* const> pushes, double scale) {
-  parts_.resize(keepers_->size());
-  for (auto& parts : parts_) parts.clear();
-  brought_by_.assign(keepers_->size(), nullptr);
-  for (Letter const* const push : pushes) {
-    LetterReader letter{*push};
-    for (std::uint32_t i = 0; i < letter.header().sections; ++i) {
-      SectionHeader const section = letter.section();
-      Keeper& variable = keeper(letter, section.variable);
-      if (std::exchange(brought_by_[section.variable], push) == push) letter.broken("it brings a variable twice");
-      parts_[section.variable].push_back(variable.pushed(letter, section.count));
-    }
-    letter.end(*topology_, *traffic_);
-  }
-  for (std::size_t variable = 0; variable < parts_.size(); ++variable) {
-    if (parts_[variable].empty()) continue;
-    (*keepers_)[variable]->next_settings();
-    (*keepers_)[variable]->commit({parts_[variable].data(), parts_[variable].size()}, scale);
-  }
-  ++committed_;
-}
-
-template <Communicator C>
-void Service<C>::answer_parked() {
-  for (std::size_t worker = 0; worker < peers_.size(); ++worker)
-    if (peers_[worker].parked && rule_->may_read(LetterReader{peers_[worker].pull}.header().clock, clocks())) answer(worker);
-}
-
-template <Communicator C>
-void Service<C>::answer(std::size_t worker) {
-  LetterReader letter{peers_[worker].pull};
-  std::uint32_t const sections = letter.header().sections;
-  std::int64_t const least = clocks().least;
-  draft_.begin({LetterKind::rows, sections, letter.header().clock, committed_, least});
-  for (std::uint32_t i = 0; i < sections; ++i) {
-    SectionHeader const section = letter.section();
-    keeper(letter, section.variable).answer(letter, section.count, draft_);
-  }
-  letter.end(*topology_, *traffic_);
-  draft_.post(*topology_, LetterLane::answers, letter.from(), *traffic_);
-  peers_[worker].parked = false;
-  if (has_quorum_) clock_[worker] = std::max(clock_[worker], committed_);
-  note(worker, RunLog::Kind::answer, letter.header().clock);
-}
-
-template <Communicator C>
-Clocks Service<C>::clocks() const {
-  auto const least = std::min_element(clock_.begin(), clock_.end());
-  return {{clock_.data(), clock_.size()}, least == clock_.end() ? far : *least, committed_};
-}
 
 }  // namespace parallax::detail
