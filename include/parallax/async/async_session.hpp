@@ -219,23 +219,4 @@ class AsyncSession {
   detail::AsyncCore<Edge> core_;
 };
 
-// A session over a communicator.
-template <Communicator C, class Rule>
-AsyncSession(C&, Rule) -> AsyncSession<C>;
-// A session over a communicator, with dedicated servers.
-template <Communicator C, class Rule>
-AsyncSession(C&, Rule, Servers) -> AsyncSession<C>;
-// A session over a communicator, with options.
-template <Communicator C, class Rule>
-AsyncSession(C&, Rule, AsyncOptions) -> AsyncSession<C>;
-// A session over a topology.
-template <Communicator C, class Rule>
-AsyncSession(Topology<C>, Rule) -> AsyncSession<C>;
-// A session over a topology, with options.
-template <Communicator C, class Rule>
-AsyncSession(Topology<C>, Rule, AsyncOptions) -> AsyncSession<C>;
-// A session over a communicator, with dedicated servers and options.
-template <Communicator C, class Rule>
-AsyncSession(C&, Rule, Servers, AsyncOptions) -> AsyncSession<C>;
-
 }  // namespace parallax

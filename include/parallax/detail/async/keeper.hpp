@@ -124,25 +124,10 @@ class KeeperOf : public Keeper {
   std::function<void(Optimizer&, std::int64_t)> schedule_;
 };
 
-// One argument of a pull, at a worker. Made for one call.
-class Asked {
- public:
-  // Writes the section that asks owner `owner` for its share.
-  virtual void write(int owner, LetterDraft& letter) const = 0;
-  // Takes the answer of owner `owner`.
-  virtual void take(int owner, LetterReader& letter, std::uint64_t count) = 0;
-
-  // The variable's number, by the worker.
-  std::uint32_t variable = 0;
-
- protected:
-  ~Asked() = default;
-};
-
-// One argument of a push, likewise.
+// One argument of a push, at a worker. Made for one call.
 class Brought {
  public:
-  // Writes the section that brings owner `owner` its share.
+  // Writes the section that brings owner `owner` its share, or asks for it.
   virtual void write(int owner, LetterDraft& letter) const = 0;
 
   // The variable's number, by the worker.
@@ -150,6 +135,16 @@ class Brought {
 
  protected:
   ~Brought() = default;
+};
+
+// One argument of a pull, likewise: its sections bring questions.
+class Asked : public Brought {
+ public:
+  // Takes the answer of owner `owner`.
+  virtual void take(int owner, LetterReader& letter, std::uint64_t count) = 0;
+
+ protected:
+  ~Asked() = default;
 };
 
 }  // namespace parallax

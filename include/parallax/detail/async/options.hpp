@@ -1,13 +1,60 @@
-// An AsyncSession's options beside the consistency, and its owners' counts.
+// An AsyncSession's options beside the consistency, the logs that they name, and its owners' counts.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
-#include "parallax/detail/async/run_log.hpp"
 #include "parallax/detail/step/options.hpp"
 
 namespace parallax::inline v0_2 {
+
+// The order of an owner's service: recorded by one run, and followed by another, which then has the same bits. Each rank that
+// owns something gives its AsyncSession a log of its own; tests write logs by hand. Owns its entries, eight bytes each.
+class RunLog {
+ public:
+  // An owner's deed: it took a push, answered a pull, or was left.
+  enum class Kind : std::uint8_t { push, answer, leave };
+  // One deed. Workers are counted from 0, clocks are as in the worker's letters: at most 2^14 of the one, 2^48 of the other.
+  struct Entry {
+    // Number of the worker.
+    int worker;
+    // Kind of the deed.
+    Kind kind;
+    // Pushes of the worker before it.
+    std::int64_t clock;
+
+    friend bool operator==(Entry const&, Entry const&) = default;
+  };
+
+  // Returns the number of entries.
+  std::size_t size() const { return entries_.size(); }
+  // Returns entry i, 0 <= i < size().
+  Entry operator[](std::size_t i) const {
+    std::uint64_t const entry = entries_[i];
+    return {static_cast<int>(entry >> 50), static_cast<Kind>(entry >> 48 & 3), static_cast<std::int64_t>(entry & low)};
+  }
+  // Adds an entry behind the last one.
+  void add(Entry const& entry) {
+    entries_.push_back(static_cast<std::uint64_t>(entry.worker) << 50 | static_cast<std::uint64_t>(entry.kind) << 48 |
+                       (static_cast<std::uint64_t>(entry.clock) & low));
+  }
+  // Adds an entry as one of `numbers`.
+  void add(std::uint64_t number) { entries_.push_back(number); }
+  // Forgets all.
+  void clear() { entries_.clear(); }
+  // Returns the entries as numbers: for a program to write to a file, and to give back by `RunLog{numbers}`.
+  std::vector<std::uint64_t> const& numbers() const { return entries_; }
+
+  RunLog() = default;
+  // Makes a log of kept numbers.
+  explicit RunLog(std::vector<std::uint64_t> numbers) : entries_{std::move(numbers)} {}
+
+ private:
+  static constexpr std::uint64_t low = (std::uint64_t{1} << 48) - 1;
+  std::vector<std::uint64_t> entries_;
+};
 
 // Factor of a push that is an update of its own, by its age at its owner: the number of updates there between its worker's
 // reading and the push. `one`: none. `by_staleness`: 1 / age, of an age of at least 2 (Zhang et al., IJCAI 2016).

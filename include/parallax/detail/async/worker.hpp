@@ -21,17 +21,13 @@ namespace detail {
 
 // Arguments of a worker's push: updates and ranges of them. The others are refused in a sentence each.
 template <class U>
-inline constexpr bool is_one_update = false;
-template <class S, class F>
-inline constexpr bool is_one_update<DenseUpdate<S, F>> = true;
-template <class S, class Id, class F>
-inline constexpr bool is_one_update<RowUpdate<S, Id, F>> = true;
+concept OneUpdate = is_update<U> && requires(U const& update) {
+  update.function;
+};
 template <class U>
 inline constexpr bool is_transformed = false;
-template <class S, class F>
-inline constexpr bool is_transformed<DenseUpdate<S, F>> = !std::is_same_v<F, NoTransform>;
-template <class S, class Id, class F>
-inline constexpr bool is_transformed<RowUpdate<S, Id, F>> = !std::is_same_v<F, NoTransform>;
+template <OneUpdate U>
+inline constexpr bool is_transformed<U> = transforms<decltype(U::function)>;
 template <class U>
 inline constexpr bool is_clip_group = false;
 template <class... Updates>
@@ -98,12 +94,12 @@ class Worker {
   bool push(Updates const&... updates) {
     static_assert((true && ... && !detail::is_clip_group<Updates>),
                   "parallax: a norm over all ranks is known to none of them alone: an AsyncSession has no clip_by_global_norm");
-    static_assert((true && ... && (detail::is_one_update<detail::update_in<Updates>> || detail::is_clip_group<Updates>)),
+    static_assert((true && ... && (detail::OneUpdate<detail::update_in<Updates>> || detail::is_clip_group<Updates>)),
                   "parallax: a worker pushes grad(...), of each variable once, and ranges of grad(...)");
     static_assert((true && ... && !detail::is_transformed<detail::update_in<Updates>>),
                   "parallax: a transform is called with the sum of all ranks, at its owner: an AsyncSession has none");
     if constexpr ((true && ... &&
-                   (detail::is_one_update<detail::update_in<Updates>> && !detail::is_transformed<detail::update_in<Updates>>)))
+                   (detail::OneUpdate<detail::update_in<Updates>> && !detail::is_transformed<detail::update_in<Updates>>)))
       return push_all(std::index_sequence_for<Updates...>{}, updates...);
     else return false;
   }
@@ -133,8 +129,7 @@ class Worker {
   using Brings = typename Letters<typename Update::State>::template Brings<C, Update>;
   // Seats for an argument of a push: one, or as many as the range has.
   template <class Argument>
-  using Seats = std::conditional_t<UpdateRange<Argument>, std::vector<Owned<Brings<detail::update_in<Argument>>>>,
-                                   std::optional<Brings<detail::update_in<Argument>>>>;
+  using Seats = std::vector<Owned<Brings<detail::update_in<Argument>>>>;
 
   // Runs `body`. An error before anything is sent is this rank's refusal: the session goes on.
   template <class Body>
@@ -189,30 +184,21 @@ class Worker {
   // Makes the letters' part of an argument, and enters it in `brought`.
   template <class Argument>
   void bring_all(Seats<Argument>& seats, Argument const& argument, std::vector<Brought*>& brought, bool& finite) {
-    auto const enter = [&](auto& seat, auto const& update) {
+    auto const bring = [&](auto const& update) {
+      if (!update.state) throw refusal("a gradient is of an empty handle, whose rows were moved or never pulled");
+      core_->core().waiting.current = update.state->name();
+      seats.push_back(
+          make_owned<Brings<detail::update_in<Argument>>>(core_->core().topology, update, core_->options.non_finite));
+      auto& seat = *seats.back();
       seat.variable = core_->keeper_of(update.state->registration(), "push").number;
       for (Brought const* const other : brought)
         if (other->variable == seat.variable) throw refusal("a push brings a variable twice: it has each once");
       brought.push_back(&seat);
       finite = finite && seat.finite;
     };
-    auto const check = [&](auto const& update) {
-      if (!update.state) throw refusal("a gradient is of an empty handle, whose rows were moved or never pulled");
-      core_->core().waiting.current = update.state->name();
-    };
-    [[maybe_unused]] auto const& topology = core_->core().topology;
-    auto const non_finite = core_->options.non_finite;
-    if constexpr (UpdateRange<Argument>) {
-      for (auto const& update : argument) {
-        check(update);
-        seats.push_back(make_owned<Brings<detail::update_in<Argument>>>(topology, update, non_finite));
-        enter(*seats.back(), update);
-      }
-    } else {
-      check(argument);
-      seats.emplace(topology, argument, non_finite);
-      enter(*seats, argument);
-    }
+    if constexpr (UpdateRange<Argument>)
+      for (auto const& update : argument) bring(update);
+    else bring(argument);
   }
   Error refusal(char const* why) const { return {Errc::misuse, core_->core().topology.rank(), "push", "", why}; }
 
