@@ -64,11 +64,9 @@ inline constexpr bool is_adaptive = requires {
 // True if batches go straight to the owners, past the levels of a topology. Plans ask it when they choose their hops. By
 // default they go by the topology's hops.
 template <class E>
-inline constexpr bool is_direct = false;
-// As the exchange's `direct` says.
-template <class E>
-  requires requires { E::direct; }
-inline constexpr bool is_direct<E> = E::direct;
+inline constexpr bool is_direct = requires {
+  requires E::direct;
+};
 
 // True if batches may be padded, as the exchange's `pads` says. Tables on a device ask it; by default they may not.
 template <class E>
@@ -121,11 +119,9 @@ inline constexpr double wire_share = detail::wire_share_of<wire_of<E>, T>();
 // True if rows are summed as a gradient of the whole table, and no rank learns the rows touched by others. `Auto` then
 // estimates the table's use (detail/policy/auto/choice.hpp). By default ranks learn it.
 template <class E>
-inline constexpr bool is_densified = false;
-// As the exchange's `densified` says.
-template <class E>
-  requires requires { E::densified; }
-inline constexpr bool is_densified<E> = E::densified;
+inline constexpr bool is_densified = requires {
+  requires E::densified;
+};
 
 namespace detail {
 
