@@ -8,40 +8,29 @@
 #include "parallax/policy/all_reduce.hpp"
 #include "parallax/policy/ps_shard.hpp"
 
-namespace parallax::inline v0_2::presets {
+namespace parallax::inline v0_2 {
+
+namespace detail {
+// Stands among a variable's options for its policy, as one policy of dense variables and one of tables.
+template <class OfDense, class OfSparse>
+struct Preset {
+  using axis = policy_axis;
+  template <class Kind>
+  using resolve = std::conditional_t<std::same_as<Kind, Dense>, OfDense, OfSparse>;
+};
+}  // namespace detail
+
+namespace presets {
 
 // The rule of Parallax (Kim et al., EuroSys 2019): Dense -> AllReduce, Sparse -> PsShard. The default of a Variable without a
 // policy.
-struct hybrid {
-  // It stands among a variable's options for its policy.
-  using axis = policy_axis;
-  // AllReduce or PsShard, by the kind.
-  template <class Kind>
-  using resolve = std::conditional_t<std::same_as<Kind, Dense>, AllReduce, PsShard>;
-};
+struct hybrid : detail::Preset<AllReduce, PsShard> {};
 // Replicas everywhere: Dense -> AllReduce, and Sparse -> AllReduce, which sends a gradient of the whole table.
-struct all_reduce {
-  // It stands among a variable's options for its policy.
-  using axis = policy_axis;
-  // AllReduce, whatever the kind.
-  template <class Kind>
-  using resolve = AllReduce;
-};
+struct all_reduce : detail::Preset<AllReduce, AllReduce> {};
 // Optimizers' state with the owners only: Dense -> PsShard, Sparse -> PsShard.
-struct parameter_server {
-  // It stands among a variable's options for its policy.
-  using axis = policy_axis;
-  // PsShard, whatever the kind.
-  template <class Kind>
-  using resolve = PsShard;
-};
+struct parameter_server : detail::Preset<PsShard, PsShard> {};
 // Horovod's and DDP's rule: Dense -> AllReduce, Sparse -> AllGather.
-struct all_gather {
-  // It stands among a variable's options for its policy.
-  using axis = policy_axis;
-  // AllReduce or AllGather, by the kind.
-  template <class Kind>
-  using resolve = std::conditional_t<std::same_as<Kind, Dense>, AllReduce, AllGather>;
-};
+struct all_gather : detail::Preset<AllReduce, AllGather> {};
 
-}  // namespace parallax::presets
+}  // namespace presets
+}  // namespace parallax
