@@ -329,14 +329,11 @@ class DenseWay : public WayBase<C, Update> {
   bool moved_ = false, left_whole_ = false;  // against the last update's; true if merge has left the averaging to apply
   // The copy of a gradient that outlives its call; its memory is used again.
   Buffer<T, Space> kept_;
-  // In place of Measured if the optimizer measures no tensor.
-  struct Nothing {};
-  // The place of this tensor's sums among the flight's.
-  struct Measured {
+  // The place of this tensor's sums among the flight's, if the optimizer measures the whole tensor.
+  struct {
     detail::SumsOfParts<C, Space>* of_parts = nullptr;
     std::size_t first = 0;
-  };
-  [[no_unique_address]] std::conditional_t<measures, Measured, Nothing> measured_;
+  } measured_;
 };
 
 }  // namespace parallax
