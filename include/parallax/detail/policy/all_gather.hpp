@@ -110,30 +110,16 @@ class GatherPush : public RowJourney<Index, T, Space> {
       case GatherStage::climb:
         rows_leg_.read(mail, *plan_, 0, arrived_, counted_);
         keys_leg_.read(mail, this->ops(), *plan_, 0, rows_);
-        leg_ = GatherStage::gather_sizes;
         break;
       case GatherStage::gather_sizes:
-        gather_leg_.read_sizes(mail.of(), givers());
-        leg_ = GatherStage::gather;
-        break;
+      case GatherStage::spread_sizes: gather_leg_.read_sizes(mail.of(), givers()); break;
       case GatherStage::gather:
-        gather_leg_.read(mail, givers(), arrived_, counted_);
-        if (flat()) {
-          finished_ = true;
-          break;
-        }
-        merge();
-        leg_ = GatherStage::spread_sizes;
-        break;
-      case GatherStage::spread_sizes:
-        gather_leg_.read_sizes(mail.of(), givers());
-        leg_ = GatherStage::spread;
-        break;
-      case GatherStage::spread:
-        gather_leg_.read(mail, givers(), arrived_, counted_);
-        finished_ = true;
-        break;
+      case GatherStage::spread: gather_leg_.read(mail, givers(), arrived_, counted_); break;
     }
+    finished_ = leg_ == (flat() ? GatherStage::gather : GatherStage::spread);
+    if (finished_) return;
+    if (leg_ == GatherStage::gather) merge();
+    leg_ = static_cast<GatherStage>(static_cast<int>(leg_) + 1);
   }
 
   // Reduces after arrival, local. On a flat topology rows of all ranks are merged; spread rows are the result, slot after slot.
@@ -145,7 +131,7 @@ class GatherPush : public RowJourney<Index, T, Space> {
   }
 
  private:
-  // The leg at hand. Sizes go before their rows; on a flat topology the agreement has them.
+  // The leg at hand, in the order of travel. Sizes go before their rows; on a flat topology the agreement has them.
   enum class GatherStage : unsigned char { climb, gather_sizes, gather, spread_sizes, spread };
 
   bool flat() const { return plan_->hops.size() == 1; }
