@@ -26,12 +26,12 @@ PARALLAX_INLINE Costs costs_from_text(std::string_view text) {
   if (!text.starts_with(begin)) return {};
   text.remove_prefix(begin.size());
   detail::CostNumbers numbers;
-  for (double& value : numbers.values) {
+  for (double& value : numbers) {
     if (!text.starts_with(' ')) return {};
     text.remove_prefix(1);
     if (!detail::take_number(text, value) || value >= 1e9) return {};
   }
-  return text == "\n" || text.empty() ? numbers.costs() : Costs{};
+  return text == "\n" || text.empty() ? std::bit_cast<Costs>(numbers) : Costs{};
 }
 
 }  // namespace parallax

@@ -5,6 +5,8 @@
 #include <locale.h>
 #include <stdlib.h>
 
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -84,15 +86,10 @@ class Probe {
   Buffer<std::byte, Space> out_, in_;
 };
 
-// Seconds of a round over one hop, and of a byte sent in it by a rank; zeros if this rank has no other to send to.
-struct HopCosts {
-  double round = 0, per_byte = 0;
-};
-
-// Collective, also on ranks without part in the hop. Measures a hop. A round has 8 bytes for each peer. The extra time of a
-// round of 1 MB in all is divided by its bytes.
+// Collective, also on ranks without part in the hop. Returns the seconds of a hop as `round` and `per_byte`; zeros if this rank
+// has no other to send to. A round has 8 bytes for each peer. The extra time of a round of 1 MB in all is divided by its bytes.
 template <MemorySpace Space, Communicator C>
-HopCosts measure_hop(Topology<C> const& topology, Hop const& hop) {
+Costs measure_hop(Topology<C> const& topology, Hop const& hop) {
   constexpr std::size_t large = std::size_t{1} << 20;  // bytes sent by a rank
   std::size_t const peers = std::max<std::size_t>(hop.targets.size(), 2) - 1, each = large / peers;
   Probe<C, Space> small{topology, hop, 8}, big{topology, hop, each};
@@ -101,19 +98,14 @@ HopCosts measure_hop(Topology<C> const& topology, Hop const& hop) {
   double const one = median_seconds(topology.world(), 15, 8, [&] { small.exchange(); });
   double const many = median_seconds(topology.world(), 9, 1, [&] { big.exchange(); });
   if (hop.targets.size() < 2) return {};
-  return {one, std::max(many - one, 0.0) / static_cast<double>(peers * (each - 8))};
+  return {.round = one, .per_byte = std::max(many - one, 0.0) / static_cast<double>(peers * (each - 8))};
 }
 
-// Seconds of local work, named as in Costs.
-struct WorkCosts {
-  double per_key, per_row, per_row_byte, per_stream_byte;
-};
-
-// Measures local work on 32 MB, so that rows come from memory as they do in training. Ids are grouped by the host; a device is
-// given its work many times before it is waited for. Local. Rows of 128 and of 4 elements tell the cost of a row and of a byte
-// of it.
+// Local. Writes the seconds of local work on 32 MB to `costs`, so much that rows come from memory as they do in training. Ids are
+// grouped by the host; a device is given its work many times before it is waited for. Rows of 128 and of 4 elements tell the cost
+// of a row and of a byte of it.
 template <MemorySpace Space, class T = float, class Index = std::int64_t, Communicator C>
-WorkCosts measure_work(C& comm) {
+void measure_work(C& comm, Costs& costs) {
   constexpr std::size_t elements = std::size_t{1} << 23, n = std::size_t{1} << 12, wide = 128, narrow = 4;
   constexpr int times = Space::host_readable ? 1 : 16;
   RowOps<Space> const ops{queue_of<Space>(comm)};
@@ -132,10 +124,12 @@ WorkCosts measure_work(C& comm) {
   auto const group = [&] { RowOps<HostSpace>::unique_with_inverse(named, elements / wide, groups, scratch); };
   double const sorting = median_seconds(comm, 5, 2, group);
   auto const seconds = [&](auto&& work) {
-    return median_seconds(comm, 5, 1, [&] {
-             for (int i = 0; i < times; ++i) work();
-             wait_for<Space>(ops);
-           }) / times;
+    return median_seconds(comm, 5, 1,
+                          [&] {
+                            for (int i = 0; i < times; ++i) work();
+                            wait_for<Space>(ops);
+                          }) /
+           times;
   };
   Shown<Index, Space> shown;
   auto const there = shown.of(ops, named);
@@ -145,43 +139,25 @@ WorkCosts measure_work(C& comm) {
     return seconds([&] {
              if constexpr (Space::host_readable) ops.scatter_add_rows(view, there, {}, some.data());
              else ops.template gather_rows<T>(view, there, {}, some.data());
-           }) / static_cast<double>(n);
+           }) /
+           static_cast<double>(n);
   };
   double const wide_row = rowwise(wide), narrow_row = std::min(rowwise(narrow), wide_row);
-  double const per_row_byte = (wide_row - narrow_row) / static_cast<double>((wide - narrow) * sizeof(T));
   std::size_t const half = elements / 2;
   double const streaming =
       seconds([&] { ops.template add_to<T>(table.data(), table.data() + half, static_cast<std::int64_t>(half)); });
-  return {sorting / static_cast<double>(n), std::max(narrow_row - per_row_byte * narrow * sizeof(T), 0.0), per_row_byte,
-          streaming / static_cast<double>(half * sizeof(T))};
+  costs.per_key = sorting / static_cast<double>(n);
+  costs.per_row_byte = (wide_row - narrow_row) / static_cast<double>((wide - narrow) * sizeof(T));
+  costs.per_row = std::max(narrow_row - costs.per_row_byte * narrow * sizeof(T), 0.0);
+  costs.per_stream_byte = streaming / static_cast<double>(half * sizeof(T));
 }
 
-// The numbers of `Costs`, in the order of its members: to be sent, and to be written as text.
-struct CostNumbers {
-  static constexpr std::size_t count = sizeof(Costs) / sizeof(double);
-  double values[count] = {};
-
-  CostNumbers() = default;
-  explicit CostNumbers(Costs const& costs) {
-    std::size_t i = 0;
-    visit_fields(costs, [&](double value) { values[i++] = value; });
-  }
-  Costs costs() const {
-    double const* const v = values;
-    return {v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]};
-  }
-};
+// The numbers of `Costs`, in the order of its members.
+using CostNumbers = std::array<double, sizeof(Costs) / sizeof(double)>;
 
 // Takes a number in the form of `number_text`, not negative, from the beginning of a text. Returns true if there is one. Not by
 // std::from_chars, which libc++ has for whole numbers alone, nor by the program's own locale.
 bool take_number(std::string_view& text, double& number);
-
-// Collective. Raises each number to the largest of all ranks, so that the ranks go by the slowest of them.
-template <Communicator C>
-void agree_on_largest(Topology<C> const& topology, CostNumbers& numbers) {
-  for (CostNumbers const& other : allgather(topology.world(), numbers))
-    for (std::size_t i = 0; i < CostNumbers::count; ++i) numbers.values[i] = std::max(numbers.values[i], other.values[i]);
-}
 
 }  // namespace detail
 
@@ -191,13 +167,15 @@ void agree_on_largest(Topology<C> const& topology, CostNumbers& numbers) {
 template <MemorySpace Space = HostSpace, Communicator C>
 Costs calibrate(Topology<C> const& topology) {
   auto const& hops = topology.hops();
-  detail::HopCosts within, between = detail::measure_hop<Space>(topology, hops.back());
+  Costs within, costs = detail::measure_hop<Space>(topology, hops.back());
   if (hops.size() > 1) within = detail::measure_hop<Space>(topology, hops.front());
-  auto const work = detail::measure_work<Space>(topology.world());
-  detail::CostNumbers numbers{Costs{between.round, between.per_byte, within.round, within.per_byte, work.per_key, work.per_row,
-                                    work.per_row_byte, work.per_stream_byte}};
-  detail::agree_on_largest(topology, numbers);
-  return numbers.costs();
+  costs.host_round = within.round;
+  costs.host_per_byte = within.per_byte;
+  detail::measure_work<Space>(topology.world(), costs);
+  auto largest = std::bit_cast<detail::CostNumbers>(costs);
+  for (auto const& numbers : allgather(topology.world(), largest))
+    for (std::size_t i = 0; i < numbers.size(); ++i) largest[i] = std::max(largest[i], numbers[i]);
+  return std::bit_cast<Costs>(largest);
 }
 // Measures likewise over a flat topology of the communicator.
 template <MemorySpace Space = HostSpace, Communicator C>
@@ -209,7 +187,7 @@ Costs calibrate(C& world) {
 template <class Text = std::string>
 Text to_text(Costs const& costs) {
   Text text = "parallax costs 1";
-  for (double const value : detail::CostNumbers{costs}.values) (text += ' ') += number_text(value);
+  for (double const value : std::bit_cast<detail::CostNumbers>(costs)) (text += ' ') += number_text(value);
   return text + '\n';
 }
 // Local. Returns costs from such a line, bit for bit. Of any other text all are zero: not measured.
@@ -227,9 +205,7 @@ Costs calibrate(Topology<C> const& topology, std::string const& path) {
       costs = costs_from_text({text, std::fread(text, 1, sizeof text, file)});
       std::fclose(file);
     }
-  detail::CostNumbers numbers{costs};
-  broadcast<double>(topology.world(), {numbers.values, numbers.count}, 0);
-  costs = numbers.costs();
+  broadcast<Costs>(topology.world(), {&costs, 1}, 0);
   if (costs.measured()) return costs;
   costs = calibrate<Space>(topology);
   if (topology.rank() == 0)
