@@ -34,12 +34,18 @@ std::size_t largest_shard(Placement<Index, P> const& placement) {
   return static_cast<std::size_t>(largest);
 }
 
-// Calls f(rank, owner) for every rank ascending; owner -1 for one that owns nothing.
-template <Communicator C, class F>
-void for_each_rank(Topology<C> const& topology, F&& f) {
-  List<int> owners(static_cast<std::size_t>(topology.size()), -1);
-  for (int owner = 0; owner < topology.owners(); ++owner) owners[static_cast<std::size_t>(topology.owner_rank(owner))] = owner;
-  for (int rank = 0; rank < topology.size(); ++rank) f(rank, owners[static_cast<std::size_t>(rank)]);
+// Fills `list` with `number_of(i)` of each i below `count`, rank after rank by `rank_of(i)`, and of each rank in the order of i.
+// Returns the begin of every rank's numbers, and their end.
+template <class Index, class RankOf, class NumberOf>
+List<std::size_t> list_by_rank(List<Index>& list, std::int64_t count, int ranks, RankOf&& rank_of, NumberOf&& number_of) {
+  List<std::size_t> begins(static_cast<std::size_t>(ranks) + 1, 0);
+  for (std::int64_t i = 0; i < count; ++i) ++begins[static_cast<std::size_t>(rank_of(i)) + 1];
+  for (std::size_t rank = 1; rank < begins.size(); ++rank) begins[rank] += begins[rank - 1];
+  list.resize(static_cast<std::size_t>(count));
+  auto next = begins;
+  for (std::int64_t i = 0; i < count; ++i)
+    list[next[static_cast<std::size_t>(rank_of(i))]++] = static_cast<Index>(number_of(i));
+  return begins;
 }
 
 }  // namespace detail
@@ -58,30 +64,14 @@ MoveRoute<Index> route_between(Topology<C> const& topology, Placement<Index, P> 
   Grouping<Index> sorted;
   SortScratch<Index> scratch;
   RowOps<HostSpace>::unique_with_inverse(std::span<Index const>{keys.span()}, from.rows(), sorted, scratch);
-  detail::for_each_rank(topology, [&](int, int other) {
-    route.out_begin.push_back(route.out.size());
-    if (other < 0) return;
-    auto const keyed = std::span<Index const>{sorted.keys.span()};
-    auto const begin = std::lower_bound(keyed.begin(), keyed.end(), to.base(other)) - keyed.begin();
-    auto const end =
-        begin + (std::lower_bound(keyed.begin() + begin, keyed.end(), to.base(other + 1)) - (keyed.begin() + begin));
-    for (auto at = static_cast<std::size_t>(begin); at < static_cast<std::size_t>(end); ++at)
-      route.out.push_back(static_cast<Index>(sorted.order[at]));
-  });
-  route.out_begin.push_back(route.out.size());
-
-  List<int> senders(static_cast<std::size_t>(new_rows));
-  route.in_begin.assign(static_cast<std::size_t>(topology.size()) + 1, 0);
-  for (std::int64_t local = 0; local < new_rows; ++local) {
-    int const sender = topology.owner_rank(from.owner(to.global_row(owner, local)));
-    senders[static_cast<std::size_t>(local)] = sender;
-    ++route.in_begin[static_cast<std::size_t>(sender) + 1];
-  }
-  for (std::size_t rank = 1; rank < route.in_begin.size(); ++rank) route.in_begin[rank] += route.in_begin[rank - 1];
-  route.in.resize(senders.size());
-  auto next = route.in_begin;
-  for (std::size_t local = 0; local < senders.size(); ++local)
-    route.in[next[static_cast<std::size_t>(senders[local])]++] = static_cast<Index>(local);
+  auto const old_row = [&](std::int64_t i) { return sorted.order[static_cast<std::size_t>(i)]; };
+  route.out_begin = detail::list_by_rank(
+      route.out, old_rows, topology.size(),
+      [&](std::int64_t i) { return topology.owner_rank(to.owner(from.global_row(owner, old_row(i)))); }, old_row);
+  route.in_begin = detail::list_by_rank(
+      route.in, new_rows, topology.size(),
+      [&](std::int64_t local) { return topology.owner_rank(from.owner(to.global_row(owner, local))); },
+      [](std::int64_t local) { return local; });
   return route;
 }
 
@@ -92,11 +82,13 @@ MoveRoute<Index> route_to_all(Topology<C> const& topology, Placement<Index, P> c
   std::int64_t const own = from.local_rows(topology.owner());
   route.longest = detail::largest_shard(from);
   for (std::int64_t local = 0; local < own; ++local) route.out.push_back(static_cast<Index>(local));
-  detail::for_each_rank(topology, [&](int, int other) {
+  List<int> owners(static_cast<std::size_t>(topology.size()), -1);  // by rank; -1 of one that owns nothing
+  for (int owner = 0; owner < topology.owners(); ++owner) owners[static_cast<std::size_t>(topology.owner_rank(owner))] = owner;
+  for (int const owner : owners) {
     route.in_begin.push_back(route.in.size());
-    for (std::int64_t local = 0; local < from.local_rows(other); ++local)
-      route.in.push_back(static_cast<Index>(from.global_row(other, local)));
-  });
+    for (std::int64_t local = 0; local < from.local_rows(owner); ++local)
+      route.in.push_back(static_cast<Index>(from.global_row(owner, local)));
+  }
   route.in_begin.push_back(route.in.size());
   return route;  // without out_begin: every rank is sent all of `out`
 }
