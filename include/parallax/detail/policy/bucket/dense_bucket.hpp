@@ -141,7 +141,11 @@ class DenseBucket {
   bool owns() const { return topology().owner() >= 0; }
   std::size_t owner() const { return static_cast<std::size_t>(topology().owner()); }
   // Returns true if this communicator sums by its own all-reduce, in memory of this space.
-  static bool vendor_sums(C const& world);
+  static bool vendor_sums(C const& world) {
+    if constexpr (on_host) return sum_order(world) == SumOrder::vendor;
+    else if constexpr (DeviceAllreduce<C>) return world.device_sum_order() == SumOrder::vendor;
+    else return false;
+  }
   // Returns true if `reduce` brings the sums to all ranks by itself, through memory that they lend.
   bool spreads() const { return !terms_.vendor && terms_.spread != Spread::later; }
   bool exchanges() const { return encodes<W> || topology().size() > 1; }  // one rank alone sees the effect of its wire, too
@@ -162,38 +166,135 @@ class DenseBucket {
   // Returns this rank's addends for the reduction of a parcel.
   T const* input(std::size_t p) { return staged(p) ? staging(p) : segments_[parcels()[p].first].gradient; }
   // Returns the place of the gathered sums of a parcel: in memory given in_place, or in scratch.
-  T* gathered(std::size_t p);
+  T* gathered(std::size_t p) {
+    if (lent_[p]) return lent_[p];
+    return packed(p) ? staging(p) : whole_.data() + parcels()[p].whole_at;
+  }
   // Returns the place of this owner's sums of a parcel: their own, or within `gathered`.
-  T* own_part(std::size_t p);
+  T* own_part(std::size_t p) {
+    if (terms_.spread != Spread::in_place) return owned_.data() + parcels()[p].own_at;
+    return gathered(p) + begins(p)[owner()];
+  }
 
   // Returns the memory of a parcel whose gradients may hold the sums, if they lie in a row there, in the order of scratch; and,
   // among ranks that lend each other memory, if it can be lent.
-  T* lent(DenseLayout::Parcel const& parcel) const;
+  T* lent(DenseLayout::Parcel const& parcel) const {
+    T* const first = segments_[parcel.first].in_place;
+    if (!first || !gathers() || parcel.packing == Packing::by_owner) return nullptr;
+    T* end = first;
+    for (std::size_t s = parcel.first; s < parcel.last; ++s) {
+      if (segments_[s].in_place != end) return nullptr;
+      end += layout_.segment(s).size;
+    }
+    return staged_.can_be(topology(), first) ? first : nullptr;
+  }
   // Allots scratch, and all places in it.
-  void allot();
+  void allot() {
+    std::size_t p = 0;
+    auto const scratch = layout_.allot(topology().owner(), gathers(), [&](auto const&) { return lent_[p++] != nullptr; });
+    owned_.resize_with_slack(owns_in_place() ? 0 : scratch.own);
+    staged_.resize_with_slack(topology(), scratch.staged);
+    whole_.resize_with_slack(topology(), scratch.whole);
+    for (std::size_t s = 0; s < layout_.segments().size(); ++s) place(s);
+    allotted_ = true;
+  }
   // Notes the places of this rank's part of a segment, and of the whole.
-  void place(std::size_t segment);
+  void place(std::size_t segment) {
+    SegmentMemory& s = segments_[segment];
+    std::size_t const p = layout_.segment(segment).parcel, in_order = layout_.segment(segment).place;
+    bool const by_segment = parcels()[p].packing == Packing::by_segment;
+    s.own = {};
+    if (terms_.vendor) {
+      s.own = {0, {gathered(p) + in_order, layout_.segment(segment).size}};
+    } else if (owns()) {
+      auto const part = layout_.part(segment, owner());
+      T* const values = by_segment ? gathered(p) + in_order + part.begin
+                                   : own_part(p) + (layout_.place(segment, owner()) - begins(p)[owner()]);
+      s.own = {part.begin, {values, part.size()}};
+    }
+    s.whole = has_whole() ? s.own.values.data() : gathered(p) + (by_segment ? in_order : 0);
+    s.in_parts = !has_whole() && parcels()[p].packing == Packing::by_owner;
+  }
 
   // Copies the segments of a packed parcel into scratch, in the order of its packing.
-  void stage_gradients(std::size_t p);
+  void stage_gradients(std::size_t p) {
+    T* const to = staging(p);
+    SegmentMemory const* const segments = segments_.data();
+    auto copies = ops().copies();
+    layout_.each_run(parcels()[p], [&, to, segments](std::size_t s, std::size_t begin, std::size_t count, std::size_t place) {
+      if (count) copies.add(to + place, segments[s].gradient + begin, count * sizeof(T));
+    });
+    copies.start();
+  }
   // Stages this rank's own parameters. Peers may be writing their parts of a variable for an earlier update of it: of its
   // memory only the own part is read, and only the leading update writes it.
-  void stage_own_parameters(std::size_t p);
+  void stage_own_parameters(std::size_t p) {
+    if (!owns()) return;
+    auto copies = ops().copies();
+    for (std::size_t s = parcels()[p].first; s < parcels()[p].last; ++s)
+      if (auto const part = layout_.part(s, owner()); part.size() > 0)
+        copies.add(staging(p) + layout_.place(s, owner()), segments_[s].parameters + part.begin, part.size() * sizeof(T));
+    copies.start();
+  }
   // Copies the gathered parameters to their variables, of segments that lead.
-  void unstage_parameters(std::size_t p);
+  void unstage_parameters(std::size_t p) {
+    T const* const from = staging(p);
+    SegmentMemory const* const segments = segments_.data();
+    auto copies = ops().copies();
+    layout_.each_run(parcels()[p], [&, from, segments](std::size_t s, std::size_t begin, std::size_t count, std::size_t place) {
+      if (count && segments[s].leads) copies.add(segments[s].parameters + begin, from + place, count * sizeof(T));
+    });
+    copies.start();
+  }
 
   // Gathers all parcels. A parcel packed by segment is dealt to owners first, for it is gathered after owners have changed
   // their parts.
-  bool gather(Lane<C>& lane);
+  bool gather(Lane<C>& lane) {
+    return each_parcel([&](std::size_t p) {
+      if (has_whole()) return true;
+      bool const by_segment = parcels()[p].packing == Packing::by_segment;
+      if (!running_) {
+        if (by_segment) dealt_.resize_with_slack(parcels()[p].size);
+        T* const target = by_segment ? dealt_.data() : gathered(p);
+        if (by_segment) deal(p, Dealt::own_parts_there);
+        else copy_own_part(p, target);
+        gather_.start(target, begins(p));
+      }
+      running_ = true;
+      if (!gather_.poll(lane)) return false;
+      if (by_segment) deal(p, Dealt::all_parts_back);
+      return true;
+    });
+  }
   // Copies this owner's part of parcel `p` to its place in the whole parcel at `target`, unless its sums were formed there.
-  void copy_own_part(std::size_t p, T* target);
+  void copy_own_part(std::size_t p, T* target) {
+    if (owns_in_place() || !owns()) return;
+    auto const [begin, end] = layout_.part(parcels()[p], owner());
+    if (begin < end) ops().copy_from(target + begin, own_part(p), static_cast<std::int64_t>(end - begin));
+  }
   // Direction of `deal`: this rank's parts from the wholes to the place they are sent from, or all parts from the place they
   // have come in to the wholes.
   enum class Dealt : unsigned char { own_parts_there, all_parts_back };
-  void deal(std::size_t p, Dealt what);
+  void deal(std::size_t p, Dealt what) {
+    bool const there = what == Dealt::own_parts_there;
+    for (std::size_t s = parcels()[p].first; s < parcels()[p].last; ++s)
+      for (std::size_t o = 0; o < layout_.owners(); ++o) {
+        auto const part = layout_.part(s, o);
+        T *const dealt = dealt_.data() + layout_.place(s, o), *const here = segments_[s].whole + part.begin;
+        if (part.size() == 0 || (there && (!owns() || o != owner()))) continue;
+        ops().copy_from(there ? dealt : here, there ? here : dealt, static_cast<std::int64_t>(part.size()));
+      }
+  }
 
   // Posts the vendor's all-reduce of a parcel, once, and asks for it.
-  bool vendor_reduce(Lane<C>& lane, std::size_t p);
+  bool vendor_reduce(Lane<C>& lane, std::size_t p) {
+    if constexpr (on_host ? VendorAllreduce<C> : DeviceAllreduce<C>) {
+      if (!running_) lane.template post_allreduce<Space>(input(p), gathered(p), parcels()[p].size);
+      running_ = true;
+      return lane.test();
+    }
+    return true;
+  }
 
   // Runs `step` on parcel after parcel, by number, until one is not done yet; returns true after the last, and is ready for
   // another pass.
@@ -292,146 +393,6 @@ template <class T, Communicator C, MemorySpace Space, Wire<T> W>
 void DenseBucket<T, C, Space, W>::drop() {
   at_ = 0;
   running_ = false;
-}
-
-template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-bool DenseBucket<T, C, Space, W>::vendor_sums(C const& world) {
-  if constexpr (on_host) return sum_order(world) == SumOrder::vendor;
-  else if constexpr (DeviceAllreduce<C>) return world.device_sum_order() == SumOrder::vendor;
-  else return false;
-}
-
-template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-T* DenseBucket<T, C, Space, W>::gathered(std::size_t p) {
-  if (lent_[p]) return lent_[p];
-  return packed(p) ? staging(p) : whole_.data() + parcels()[p].whole_at;
-}
-
-template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-T* DenseBucket<T, C, Space, W>::own_part(std::size_t p) {
-  if (terms_.spread != Spread::in_place) return owned_.data() + parcels()[p].own_at;
-  return gathered(p) + begins(p)[owner()];
-}
-
-template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-T* DenseBucket<T, C, Space, W>::lent(DenseLayout::Parcel const& parcel) const {
-  T* const first = segments_[parcel.first].in_place;
-  if (!first || !gathers() || parcel.packing == Packing::by_owner) return nullptr;
-  T* end = first;
-  for (std::size_t s = parcel.first; s < parcel.last; ++s) {
-    if (segments_[s].in_place != end) return nullptr;
-    end += layout_.segment(s).size;
-  }
-  return staged_.can_be(topology(), first) ? first : nullptr;
-}
-
-template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-void DenseBucket<T, C, Space, W>::allot() {
-  std::size_t p = 0;
-  auto const scratch = layout_.allot(topology().owner(), gathers(), [&](auto const&) { return lent_[p++] != nullptr; });
-  owned_.resize_with_slack(owns_in_place() ? 0 : scratch.own);
-  staged_.resize_with_slack(topology(), scratch.staged);
-  whole_.resize_with_slack(topology(), scratch.whole);
-  for (std::size_t s = 0; s < layout_.segments().size(); ++s) place(s);
-  allotted_ = true;
-}
-
-template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-void DenseBucket<T, C, Space, W>::place(std::size_t segment) {
-  SegmentMemory& s = segments_[segment];
-  std::size_t const p = layout_.segment(segment).parcel, in_order = layout_.segment(segment).place;
-  bool const by_segment = parcels()[p].packing == Packing::by_segment;
-  s.own = {};
-  if (terms_.vendor) {
-    s.own = {0, {gathered(p) + in_order, layout_.segment(segment).size}};
-  } else if (owns()) {
-    auto const part = layout_.part(segment, owner());
-    T* const values =
-        by_segment ? gathered(p) + in_order + part.begin : own_part(p) + (layout_.place(segment, owner()) - begins(p)[owner()]);
-    s.own = {part.begin, {values, part.size()}};
-  }
-  s.whole = has_whole() ? s.own.values.data() : gathered(p) + (by_segment ? in_order : 0);
-  s.in_parts = !has_whole() && parcels()[p].packing == Packing::by_owner;
-}
-
-template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-void DenseBucket<T, C, Space, W>::stage_gradients(std::size_t p) {
-  T* const to = staging(p);
-  SegmentMemory const* const segments = segments_.data();
-  auto copies = ops().copies();
-  layout_.each_run(parcels()[p], [&, to, segments](std::size_t s, std::size_t begin, std::size_t count, std::size_t place) {
-    if (count) copies.add(to + place, segments[s].gradient + begin, count * sizeof(T));
-  });
-  copies.start();
-}
-
-template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-void DenseBucket<T, C, Space, W>::stage_own_parameters(std::size_t p) {
-  if (!owns()) return;
-  auto copies = ops().copies();
-  for (std::size_t s = parcels()[p].first; s < parcels()[p].last; ++s)
-    if (auto const part = layout_.part(s, owner()); part.size() > 0)
-      copies.add(staging(p) + layout_.place(s, owner()), segments_[s].parameters + part.begin, part.size() * sizeof(T));
-  copies.start();
-}
-
-template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-void DenseBucket<T, C, Space, W>::unstage_parameters(std::size_t p) {
-  T const* const from = staging(p);
-  SegmentMemory const* const segments = segments_.data();
-  auto copies = ops().copies();
-  layout_.each_run(parcels()[p], [&, from, segments](std::size_t s, std::size_t begin, std::size_t count, std::size_t place) {
-    if (count && segments[s].leads) copies.add(segments[s].parameters + begin, from + place, count * sizeof(T));
-  });
-  copies.start();
-}
-
-template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-bool DenseBucket<T, C, Space, W>::gather(Lane<C>& lane) {
-  return each_parcel([&](std::size_t p) {
-    if (has_whole()) return true;
-    bool const by_segment = parcels()[p].packing == Packing::by_segment;
-    if (!running_) {
-      if (by_segment) dealt_.resize_with_slack(parcels()[p].size);
-      T* const target = by_segment ? dealt_.data() : gathered(p);
-      if (by_segment) deal(p, Dealt::own_parts_there);
-      else copy_own_part(p, target);
-      gather_.start(target, begins(p));
-    }
-    running_ = true;
-    if (!gather_.poll(lane)) return false;
-    if (by_segment) deal(p, Dealt::all_parts_back);
-    return true;
-  });
-}
-
-template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-void DenseBucket<T, C, Space, W>::copy_own_part(std::size_t p, T* target) {
-  if (owns_in_place() || !owns()) return;
-  auto const [begin, end] = layout_.part(parcels()[p], owner());
-  if (begin < end) ops().copy_from(target + begin, own_part(p), static_cast<std::int64_t>(end - begin));
-}
-
-template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-void DenseBucket<T, C, Space, W>::deal(std::size_t p, Dealt what) {
-  bool const there = what == Dealt::own_parts_there;
-  for (std::size_t s = parcels()[p].first; s < parcels()[p].last; ++s)
-    for (std::size_t o = 0; o < layout_.owners(); ++o) {
-      auto const part = layout_.part(s, o);
-      T *const dealt = dealt_.data() + layout_.place(s, o), *const here = segments_[s].whole + part.begin;
-      if (part.size() == 0 || (there && (!owns() || o != owner()))) continue;
-      ops().copy_from(there ? dealt : here, there ? here : dealt, static_cast<std::int64_t>(part.size()));
-    }
-}
-
-template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-bool DenseBucket<T, C, Space, W>::vendor_reduce(Lane<C>& lane, std::size_t p) {
-  if constexpr (on_host ? VendorAllreduce<C> : DeviceAllreduce<C>) {
-    if (!running_) lane.template post_allreduce<Space>(input(p), gathered(p), parcels()[p].size);
-    running_ = true;
-    return lane.test();
-  }
-  return true;
 }
 
 }  // namespace parallax
