@@ -98,12 +98,10 @@ class AsyncCore {
     guarded(Operation::train, [&] {
       if (works()) post_all(Operation::train, {LetterKind::leave, 0, clock_}, [](int) {});
       if (!serving_) return;
-      core_->waiting.drive("train",
-                           [&] {
-                             if (service_.poll()) core_->waiting.advance(Phase::exchanging);
-                             return service_.over();
-                           },
-                           {*this, [] { return std::string{}; }});
+      wait(Operation::train, [&] {
+        if (service_.poll()) core_->waiting.advance(Phase::exchanging);
+        return service_.over();
+      });
       serving_ = false;
       for (auto const& keeper : keepers_) keeper->end();
     });
@@ -178,13 +176,11 @@ class AsyncCore {
       answered.least = std::min(answered.least, header.least);
       return true;
     };
-    core_->waiting.drive("pull",
-                         [&] {
-                           serve();
-                           drop_if(missing_, heard);
-                           return missing_.empty();
-                         },
-                         {*this, [] { return std::string{}; }});
+    wait(Operation::pull, [&] {
+      serve();
+      drop_if(missing_, heard);
+      return missing_.empty();
+    });
     if (by_quorum_) clock_ = std::max(clock_, answered.version);  // a late worker goes on with the clock read
     return answered;
   }
@@ -226,6 +222,10 @@ class AsyncCore {
   AsyncOptions const options;
 
  private:
+  // Waits, in the session's words, until `done` returns true.
+  void wait(Operation operation, FunctionRef<bool()> done) {
+    core_->waiting.drive(to_string(operation).data(), done, {*this, [] { return std::string{}; }});
+  }
   // Posts a letter to every owner, filled by `write`.
   template <class Write>
   void post_all(Operation operation, LetterHeader const& header, Write&& write) {
@@ -237,13 +237,11 @@ class AsyncCore {
       write(owner);
       int const rank = topology.owner_rank(owner);
       missing_.assign(1, owner);
-      core_->waiting.drive(to_string(operation).data(),
-                           [&] {
-                             if (draft_.post(topology, LetterLane::requests, rank, core_->traffic)) return true;
-                             serve();
-                             return false;
-                           },
-                           {*this, [] { return std::string{}; }});
+      wait(operation, [&] {
+        if (draft_.post(topology, LetterLane::requests, rank, core_->traffic)) return true;
+        serve();
+        return false;
+      });
     }
     missing_.clear();
   }
