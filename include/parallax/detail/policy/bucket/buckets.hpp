@@ -122,30 +122,23 @@ class BucketOf final : public Bucket<C> {
   // bucket.
   explicit BucketOf(bool is_sharded) : Bucket<C>{type_tag<BucketOf>(), is_sharded} {}
 
-  // Leaves no segments: no update of the step has taken it.
   void clear() override {
     this->taken = false;
     bucket.clear();
   }
-  // Asks the DenseBucket, in which every update of its kind has a segment.
   bool empty() const override { return bucket.empty(); }
-  // Passes on that sums are needed by their owners only, or by all.
   void close(Topology<C> const& topology, FusionOptions const& options, Spread spread) override {
     bucket.close(topology, options, this->sharded, spread);
   }
-  // Reduces as DenseBucket::reduce.
   bool reduce(Lane<C>& lane) override { return bucket.reduce(lane); }
-  // Returns true at once if the wire encodes: such sums are gathered after the commit.
+  // Returns true at once if the wire encodes. Such sums are encoded once, after the mean and the user's transform, and gathered
+  // after the commit: the bits are the same on any ranks.
   bool gather_sums(Lane<C>& lane) override {
-    // Sums are encoded once, after the mean and the user's transform: the bits are the same on any ranks.
     if constexpr (encodes<W>) return true;
     else return bucket.gather_sums(lane);
   }
-  // Gathers as DenseBucket::gather_gradients: the ways' results in the owned parts.
   bool gather_gradients(Lane<C>& lane) override { return bucket.gather_gradients(lane); }
-  // Gathers as DenseBucket::gather_parameters: from and to the variables' own memory.
   bool gather_parameters(Lane<C>& lane) override { return bucket.gather_parameters(lane); }
-  // Drops as DenseBucket::drop; the segments stay until `clear`.
   void drop() override { bucket.drop(); }
 
   // The bucket for the ways, to add to and to ask for their parts.
