@@ -58,10 +58,45 @@ class DenseBucket {
   // Closes the bucket. Local; allocates, so that nothing later does in a steady step. Every rank closes the same segments.
   // `sharded`: the sums are needed by their owners only, so that a vendor's all-reduce is of no use. `spread` is of use if
   // ranks lend their memory. A wire that encodes goes by messages: it knows no vendor, and has every `spread` later.
-  void close(Topology<C> const& topology, FusionOptions const& options, bool sharded, Spread spread = Spread::later);
+  // Gets memory again only if the layout, the terms or the place of a gradient given in_place differs from the last step's.
+  void close(Topology<C> const& topology, FusionOptions const& options, bool sharded, Spread spread = Spread::later) {
+    if (empty()) return layout_.forget();
+    ops_.emplace(queue_of<Space>(topology.world()));
+    Terms const terms{&topology, on_host && !encodes<W> && topology.spreads() && !sharded ? spread : Spread::later,
+                      !encodes<W> && !sharded && vendor_sums(topology.world()), sharded};
+    owns_in_place_ = terms.vendor || terms.spread == Spread::in_place;
+    bool const stands = !layout_.close({static_cast<std::size_t>(topology.owners()), sizeof(T),
+                                        owns_in_place_ ? Packing::by_segment : Packing::by_owner, options});
+    if (!stands || terms != terms_) allotted_ = false;
+    terms_ = terms;
+    lent_.resize(parcels().size());
+    for (std::size_t p = 0; p < lent_.size(); ++p) {
+      T* const memory = lent(parcels()[p]);
+      allotted_ = allotted_ && memory == lent_[p];
+      lent_[p] = memory;
+    }
+    if (!allotted_) allot();
+    for (std::size_t p = 0; p < lent_.size(); ++p)
+      if (staged(p)) stage_gradients(p);
+    at_ = 0;
+    running_ = holds_sums_ = false;
+  }
 
   // Collective in the order of the lane. Returns true once every owned part holds the sum over ranks.
-  bool reduce(Lane<C>& lane);
+  // Reduces parcel after parcel. On a rank alone nothing travels, and its addends become its sums, unless the wire encodes:
+  // `ReduceScatter` then rounds them.
+  bool reduce(Lane<C>& lane) {
+    bool const done = each_parcel([&](std::size_t p) {
+      if (terms_.vendor) return vendor_reduce(lane, p);
+      if (!running_) scatter_.start(input(p), begins(p), largest_round(), own_part(p), spreads() ? gathered(p) : nullptr);
+      running_ = true;
+      if (!scatter_.poll(lane)) return false;
+      if (!exchanges()) ops().copy_from(own_part(p), input(p), static_cast<std::int64_t>(parcels()[p].size));
+      return true;
+    });
+    holds_sums_ = done && spreads();
+    return done;
+  }
 
   // This rank's own part of a segment, to be read and changed between `reduce` and the next phase, and its first element. If
   // the vendor sums, every rank has, and changes alike, the whole.
@@ -89,7 +124,10 @@ class DenseBucket {
   // before.
   bool gather_gradients(Lane<C>& lane) { return holds_sums_ || gather(lane); }
   // Gathers likewise the parts as `reduce` left them.
-  bool gather_sums(Lane<C>& lane);
+  bool gather_sums(Lane<C>& lane) {
+    if (has_whole()) return true;
+    return holds_sums_ || (holds_sums_ = gather(lane));
+  }
   bool holds_sums() const { return holds_sums_; }  // true if `whole` is from before the owned parts were changed
   void drop_sums() { holds_sums_ = false; }        // on all ranks: `gather_gradients` is to gather again
 
@@ -111,10 +149,27 @@ class DenseBucket {
   void leave_parameters(std::size_t segment) { segments_[segment].leads = false; }
 
   // Collective in the order of the lane. Gathers the owned parts of all parameters on every rank.
-  bool gather_parameters(Lane<C>& lane);
+  // Gathers a parcel of one segment in the variable's own memory, and a packed one by way of scratch.
+  bool gather_parameters(Lane<C>& lane) {
+    return each_parcel([&](std::size_t p) {
+      SegmentMemory const& first = segments_[parcels()[p].first];
+      if (!exchanges() || (!packed(p) && !first.leads)) return true;
+      if (!running_) {
+        if (packed(p)) stage_own_parameters(p);
+        gather_.start(packed(p) ? staging(p) : first.parameters, begins(p));
+      }
+      running_ = true;
+      if (!gather_.poll(lane)) return false;
+      if (packed(p)) unstage_parameters(p);
+      return true;
+    });
+  }
 
   // Local. Drops work in progress, as its flight closes, also after a failure: a bucket left half way can be used again.
-  void drop();
+  void drop() {
+    at_ = 0;
+    running_ = false;
+  }
 
  private:
   // The memory of one update, and the places of this rank's part and of the whole for as long as the layout stands.
@@ -323,76 +378,5 @@ class DenseBucket {
   ReduceScatter<T, C, Space, W> scatter_;
   Allgather<T, C, Space, W> gather_;
 };
-
-// Gets memory again only if the layout, the terms or the place of a gradient given in_place differs from the last step's.
-template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-void DenseBucket<T, C, Space, W>::close(Topology<C> const& topology, FusionOptions const& options, bool sharded,
-                                        Spread spread) {
-  if (empty()) return layout_.forget();
-  ops_.emplace(queue_of<Space>(topology.world()));
-  Terms const terms{&topology, on_host && !encodes<W> && topology.spreads() && !sharded ? spread : Spread::later,
-                    !encodes<W> && !sharded && vendor_sums(topology.world()), sharded};
-  owns_in_place_ = terms.vendor || terms.spread == Spread::in_place;
-  bool const stands = !layout_.close({static_cast<std::size_t>(topology.owners()), sizeof(T),
-                                      owns_in_place_ ? Packing::by_segment : Packing::by_owner, options});
-  if (!stands || terms != terms_) allotted_ = false;
-  terms_ = terms;
-  lent_.resize(parcels().size());
-  for (std::size_t p = 0; p < lent_.size(); ++p) {
-    T* const memory = lent(parcels()[p]);
-    allotted_ = allotted_ && memory == lent_[p];
-    lent_[p] = memory;
-  }
-  if (!allotted_) allot();
-  for (std::size_t p = 0; p < lent_.size(); ++p)
-    if (staged(p)) stage_gradients(p);
-  at_ = 0;
-  running_ = holds_sums_ = false;
-}
-
-// Reduces parcel after parcel. On a rank alone nothing travels, and its addends become its sums, unless the wire encodes:
-// `ReduceScatter` then rounds them.
-template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-bool DenseBucket<T, C, Space, W>::reduce(Lane<C>& lane) {
-  bool const done = each_parcel([&](std::size_t p) {
-    if (terms_.vendor) return vendor_reduce(lane, p);
-    if (!running_) scatter_.start(input(p), begins(p), largest_round(), own_part(p), spreads() ? gathered(p) : nullptr);
-    running_ = true;
-    if (!scatter_.poll(lane)) return false;
-    if (!exchanges()) ops().copy_from(own_part(p), input(p), static_cast<std::int64_t>(parcels()[p].size));
-    return true;
-  });
-  holds_sums_ = done && spreads();
-  return done;
-}
-
-template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-bool DenseBucket<T, C, Space, W>::gather_sums(Lane<C>& lane) {
-  if (has_whole()) return true;
-  return holds_sums_ || (holds_sums_ = gather(lane));
-}
-
-// Gathers a parcel of one segment in the variable's own memory, and a packed one by way of scratch.
-template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-bool DenseBucket<T, C, Space, W>::gather_parameters(Lane<C>& lane) {
-  return each_parcel([&](std::size_t p) {
-    SegmentMemory const& first = segments_[parcels()[p].first];
-    if (!exchanges() || (!packed(p) && !first.leads)) return true;
-    if (!running_) {
-      if (packed(p)) stage_own_parameters(p);
-      gather_.start(packed(p) ? staging(p) : first.parameters, begins(p));
-    }
-    running_ = true;
-    if (!gather_.poll(lane)) return false;
-    if (packed(p)) unstage_parameters(p);
-    return true;
-  });
-}
-
-template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-void DenseBucket<T, C, Space, W>::drop() {
-  at_ = 0;
-  running_ = false;
-}
 
 }  // namespace parallax

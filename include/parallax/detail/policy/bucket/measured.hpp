@@ -55,7 +55,15 @@ class SumsOfParts final : public PartSums<C> {
   std::size_t add(std::size_t count) { return std::exchange(width_, width_ + count); }
 
   // Opens with all sums zero. Local; allocates.
-  void open(Topology<C> const& topology) override;
+  void open(Topology<C> const& topology) override {
+    gathered_ = begun_ = false;
+    if (empty()) return;
+    owner_ = topology.owner();
+    begins_.clear();
+    for (int owner = 0; owner <= topology.owners(); ++owner) begins_.push_back(static_cast<std::size_t>(owner) * width_);
+    sums_.resize_with_slack(begins_.back());
+    RowOps<Space>{queue_of<Space>(topology.world())}.clear(sums_.data(), sums_.size() * sizeof(double));
+  }
   // Returns the sums from `place` on of an owner's part, in memory of the space. After `open`.
   double* at(std::size_t owner, std::size_t place) { return sums_.data() + begins_[owner] + place; }
   // Returns the sums of this rank's part, or null if it owns none.
@@ -67,7 +75,12 @@ class SumsOfParts final : public PartSums<C> {
   }
 
   // Collective in the order of the lane: brings every owner's row to every rank.
-  bool gather(Lane<C>& lane) override;
+  bool gather(Lane<C>& lane) override {
+    if (empty() || gathered_) return true;
+    if (!begun_) gather_.start(sums_.data(), begins_);
+    begun_ = true;
+    return gathered_ = gather_.poll(lane);
+  }
 
  private:
   std::size_t width_ = 0;     // sums of each owner, over all tensors
@@ -77,25 +90,6 @@ class SumsOfParts final : public PartSums<C> {
   Allgather<double, C, Space> gather_;
   bool begun_ = false, gathered_ = false;  // the gathering; reset by open
 };
-
-template <Communicator C, MemorySpace Space>
-void SumsOfParts<C, Space>::open(Topology<C> const& topology) {
-  gathered_ = begun_ = false;
-  if (empty()) return;
-  owner_ = topology.owner();
-  begins_.clear();
-  for (int owner = 0; owner <= topology.owners(); ++owner) begins_.push_back(static_cast<std::size_t>(owner) * width_);
-  sums_.resize_with_slack(begins_.back());
-  RowOps<Space>{queue_of<Space>(topology.world())}.clear(sums_.data(), sums_.size() * sizeof(double));
-}
-
-template <Communicator C, MemorySpace Space>
-bool SumsOfParts<C, Space>::gather(Lane<C>& lane) {
-  if (empty() || gathered_) return true;
-  if (!begun_) gather_.start(sums_.data(), begins_);
-  begun_ = true;
-  return gathered_ = gather_.poll(lane);
-}
 
 }  // namespace detail
 
