@@ -50,8 +50,7 @@ class ShardPush : public RowJourney<Index, T, Space> {
   void prepare() {
     hop_counted_ = false;
     lends_ = can_lend && this->in_place_ && plan_->hops.size() == 1;
-    if constexpr (can_lend)
-      if (lends_) lend();
+    if (lends_) lend();
   }
   // Tells each owner the place of its run, or its length.
   template <class Tell>
@@ -72,8 +71,7 @@ class ShardPush : public RowJourney<Index, T, Space> {
   // the second hop on, a leg of counts. None if rows are lent: then they are summed.
   bool next(Mails<C>& mail) {
     if (finished_) return false;
-    if constexpr (can_lend)
-      if (lends_) return take_lent(mail.lane());
+    if (lends_) return take_lent(mail.lane());
     bool const unknown = plan_->agreed <= hop_;
     leg_ = !unknown ? PushLoad::rows : hop_ > 0 && !hop_counted_ ? PushLoad::counts : PushLoad::keys_and_rows;
     if (leg_ == PushLoad::counts) {

@@ -68,7 +68,7 @@ class GatherPush : public RowJourney<Index, T, Space> {
         rows_leg_.open(mail, *plan_, 0, this->width(), counted_);
         break;
       case GatherStage::gather_sizes:
-      case GatherStage::spread_sizes: gather_leg_.open_sizes(mail.of(), true, takers(), givers()); break;
+      case GatherStage::spread_sizes: gather_leg_.open_sizes(mail.of(), takers(), givers()); break;
       case GatherStage::gather:
       case GatherStage::spread: gather_leg_.open(mail, gives(), takers(), givers(), this->width(), counted_); break;
     }

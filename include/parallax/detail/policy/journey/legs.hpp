@@ -199,12 +199,10 @@ struct GatherLeg {
   // The rows; like keys and counts they go in the mail of their memory.
   WireSlip<W, T, Space> rows_slip;
 
-  // Opens the leg before. `gives`: this rank is a giver. The givers name it among their takers, and the takers them among their
-  // givers.
-  void open_sizes(Mail<C>& mail, bool gives, Slice<int const> takers, Slice<int const> givers) {
+  // Opens the leg before. The givers name this rank among their takers, and the takers them among their givers.
+  void open_sizes(Mail<C>& mail, Slice<int const> takers, Slice<int const> givers) {
     keys_slip = mail.open_shared(sizeof(std::uint64_t), Payload::control);
-    if (gives)
-      for (int const rank : takers) mail.send(keys_slip, rank, sizeof(std::uint64_t));
+    for (int const rank : takers) mail.send(keys_slip, rank, sizeof(std::uint64_t));
     for (int const rank : givers) mail.expect(keys_slip, rank, sizeof(std::uint64_t));
   }
   // Writes the number of keys this rank is going to give.

@@ -60,7 +60,7 @@ class RowDelivery final : public Traveller<C> {
     if (leg_ == DeliveryLoad::counts && to_owners_) {
       counts_leg_.open(mail.of(), *plan_, 0);
     } else if (leg_ == DeliveryLoad::counts) {
-      gather_leg_.open_sizes(mail.of(), true, everyone_, everyone_);
+      gather_leg_.open_sizes(mail.of(), everyone_, everyone_);
     } else if (to_owners_) {
       keys_leg_.open(mail, *plan_, 0);
       rows_leg_.open(mail, *plan_, 0, own_.values.width, false);
