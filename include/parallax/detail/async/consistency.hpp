@@ -10,7 +10,6 @@
 
 #include "parallax/core/error.hpp"
 #include "parallax/core/fields.hpp"
-#include "parallax/detail/core/pointer.hpp"
 #include "parallax/detail/core/slice.hpp"
 
 namespace parallax::inline v0_2 {

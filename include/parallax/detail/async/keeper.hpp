@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "parallax/comm/topology.hpp"
 #include "parallax/core/fields.hpp"

@@ -4,12 +4,9 @@
 
 #include <cstdint>
 #include <cstring>
-#include <optional>
 #include <span>
 #include <string>
-#include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "parallax/detail/async/keeper.hpp"
 #include "parallax/detail/core/algorithm.hpp"

@@ -2,7 +2,6 @@
 // Horovod and DDP. Variables name it, and a step takes its ways.
 #pragma once
 
-#include <cstring>
 #include <span>
 #include <string_view>
 
@@ -84,22 +83,18 @@ class GatherPush : public RowJourney<Index, T, Space> {
         break;
       case GatherStage::gather_sizes:
       case GatherStage::spread_sizes: gather_leg_.write_size(mail.of(), gives()); break;
-      case GatherStage::gather: {
-        auto const rows = [&](T* out) { write_level(this->ops(), *plan_, level(), own_, arrived_, 0, gives(), out); };
-        auto const counts = [&](std::uint32_t* out) {
-          write_level_counts(this->ops(), *plan_, level(), arrived_, 0, gives(), out);
-        };
-        std::span<Index const> const keys{plan_->level(level()).keys_there(this->ops()), gives()};
-        gather_leg_.write(mail, {keys, rows, counts}, counted_);
-        break;
-      }
+      case GatherStage::gather:
       case GatherStage::spread: {
-        auto const& merged = this->reduced_;
-        auto const rows = [&](T* out) { this->ops().copy_bytes(out, merged.rows, gives() * this->row_bytes()); };
-        auto const counts = [&](std::uint32_t* out) {
-          this->ops().copy_bytes(out, merged.counts, gives() * sizeof(std::uint32_t));
+        auto const rows = [&](T* out) {
+          if (spreading()) this->ops().copy_bytes(out, this->reduced_.rows, gives() * this->row_bytes());
+          else write_level(this->ops(), *plan_, level(), own_, arrived_, 0, gives(), out);
         };
-        gather_leg_.write(mail, {{groups_.keys_there(this->ops()), gives()}, rows, counts}, counted_);
+        auto const counts = [&](std::uint32_t* out) {
+          if (spreading()) this->ops().copy_bytes(out, this->reduced_.counts, gives() * sizeof(std::uint32_t));
+          else write_level_counts(this->ops(), *plan_, level(), arrived_, 0, gives(), out);
+        };
+        Groups<Index, Space>& given = spreading() ? groups_ : plan_->level(level());
+        gather_leg_.write(mail, {{given.keys_there(this->ops()), gives()}, rows, counts}, counted_);
         break;
       }
     }

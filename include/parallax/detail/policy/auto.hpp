@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <string_view>
 #include <tuple>
-#include <utility>
 
 #include "parallax/detail/policy/all_gather.hpp"
 #include "parallax/detail/policy/auto/adaptation.hpp"

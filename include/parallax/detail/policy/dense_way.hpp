@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 
@@ -199,7 +198,11 @@ class DenseWay : public WayBase<C, Update> {
   // the whole. Over all ranks every element is in it once.
   RowsView<T const> clipped(Topology<C> const& topology) const {
     std::span<T> const values = *state_->merging.first;
-    return as_row(sums_.owns_whole() ? own_share(values, topology) : values);
+    if (!sums_.owns_whole()) return as_row(values);
+    if (topology.owner() < 0) return as_row(std::span<T>{});
+    std::size_t const begin = part_begin(values.size(), topology.owner(), topology.owners());
+    std::size_t const end = part_begin(values.size(), topology.owner() + 1, topology.owners());
+    return as_row(values.subspan(begin, end - begin));
   }
   // Returns "element i", with i from the variable's first element on: of the gradient, or of the part of the result.
   std::string place_of(NonFiniteElement const& found, bool of_result) const {
@@ -310,13 +313,6 @@ class DenseWay : public WayBase<C, Update> {
 
   static constexpr bool measures = S::measures;
   static constexpr std::size_t tile_elements = 2048;  // averaged and applied while in a host's cache
-
-  // Returns this rank's share of the whole, if every rank has the whole.
-  static std::span<T> own_share(std::span<T> whole, Topology<C> const& topology) {
-    if (topology.owner() < 0) return {};
-    std::size_t const begin = part_begin(whole.size(), topology.owner(), topology.owners());
-    return whole.subspan(begin, part_begin(whole.size(), topology.owner() + 1, topology.owners()) - begin);
-  }
 
   T* in_place_ = nullptr;
   struct Given {  // the gradient of the last update

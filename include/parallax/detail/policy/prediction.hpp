@@ -2,8 +2,6 @@
 // the means of its answer.
 #pragma once
 
-#include <cstdint>
-
 #include "parallax/comm/topology.hpp"
 #include "parallax/detail/core/algorithm.hpp"
 

@@ -9,7 +9,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "parallax/detail/core/kind.hpp"
 #include "parallax/detail/core/view.hpp"
 #include "parallax/detail/kernel/groups.hpp"
 #include "parallax/policy/policy.hpp"

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "parallax/detail/core/algorithm.hpp"
-
 #include "parallax/detail/core/function_ref.hpp"
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/partition/search.hpp"

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <utility>
 
 #include "parallax/detail/core/algorithm.hpp"
 #include "parallax/detail/core/config.hpp"

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
 #include <utility>
 
 #include "parallax/detail/core/algorithm.hpp"

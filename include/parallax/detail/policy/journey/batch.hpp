@@ -6,7 +6,6 @@
 #include <limits>
 #include <span>
 #include <string>
-#include <type_traits>
 
 #include "parallax/comm/communicator.hpp"
 #include "parallax/detail/core/kind.hpp"

@@ -6,9 +6,8 @@
 #include <span>
 #include <type_traits>
 #include <utility>
-#include <vector>
-#include "parallax/detail/core/algorithm.hpp"
 
+#include "parallax/detail/core/algorithm.hpp"
 #include "parallax/detail/core/config.hpp"
 #include "parallax/detail/core/on_device.hpp"
 #include "parallax/detail/kernel/groups.hpp"

@@ -4,8 +4,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <type_traits>
-#include <utility>
 
 #include "parallax/detail/policy/journey/batch.hpp"
 #include "parallax/detail/policy/journey/legs.hpp"
