@@ -17,7 +17,6 @@
 #include "parallax/detail/launch/entrances.hpp"
 #include "parallax/detail/launch/last_words.hpp"
 #include "parallax/detail/transport/socket/endpoint.hpp"
-#include "parallax/detail/transport/socket/letters.hpp"
 #include "parallax/detail/transport/socket/options.hpp"
 #include "parallax/memory/shared.hpp"
 

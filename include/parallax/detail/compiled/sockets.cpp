@@ -2,7 +2,6 @@
 #define PARALLAX_INLINE
 #include "parallax/detail/transport/socket-inl.hpp"
 #include "parallax/detail/transport/socket/blocks-inl.hpp"
-#include "parallax/detail/transport/socket/bounds-inl.hpp"
 #include "parallax/detail/transport/socket/connection-inl.hpp"
 #include "parallax/detail/transport/socket/descriptor-inl.hpp"
 #include "parallax/detail/transport/socket/endpoint-inl.hpp"
@@ -10,7 +9,6 @@
 #include "parallax/detail/transport/socket/greeting-inl.hpp"
 #include "parallax/detail/transport/socket/host-inl.hpp"
 #include "parallax/detail/transport/socket/lending-inl.hpp"
-#include "parallax/detail/transport/socket/letters-inl.hpp"
 #include "parallax/detail/transport/socket/meeting-inl.hpp"
 #include "parallax/detail/transport/socket/names-inl.hpp"
 #include "parallax/detail/transport/socket/options-inl.hpp"

@@ -231,6 +231,34 @@ PARALLAX_INLINE void SocketEndpoint::move_on() {
   if (failure_ && !hopes()) give_up();
 }
 
+// Returns the reason against a message as announced by a rank, in a world of so many; empty if it is well: no rank waits for more
+// bytes than its kind may have. A block is well here: its operation, when posted, says its number of bytes.
+inline std::string objection(int from, FrameHeader const& message, int size, SocketMailbox const& mailbox) {
+  std::uint64_t least = 0, most = 0;
+  switch (message.kind) {
+    case FrameKind::block: return {};
+    case FrameKind::request:
+    case FrameKind::answer: most = mailbox.bounds.largest; break;
+    case FrameKind::abort: most = most_error_bytes; break;
+    case FrameKind::directory:
+      if (from == 0) least = most = static_cast<std::uint64_t>(size) * sizeof(SocketAddress);
+      break;
+    case FrameKind::question:
+    case FrameKind::status: least = most = sizeof(RankStatus); break;
+    case FrameKind::place: least = most = sizeof(Place); break;
+    case FrameKind::credit:
+    case FrameKind::found:
+    case FrameKind::bell:
+    case FrameKind::goodbye: break;
+  }
+  if (message.total < least || message.total > most)
+    return joined({"announces ", name_of(message.kind), " of ", message.total, " bytes, where ", most,
+                   least == most ? " are expected" : " are the most"});
+  if (message.kind == FrameKind::request && !mailbox.expects_request(from))
+    return joined({"sends more requests than the ", mailbox.bounds.window, " that may wait"});
+  return {};
+}
+
 PARALLAX_INLINE std::byte* SocketEndpoint::begin(int from, FrameHeader const& message) {
   if (told_) return nullptr;
   try {
@@ -277,6 +305,55 @@ PARALLAX_INLINE void SocketEndpoint::come(int from, FrameHeader const& message) 
     case FrameKind::bell:
     case FrameKind::goodbye: return;
   }
+}
+
+PARALLAX_INLINE bool SocketEndpoint::post_letter(LetterLane lane, int to, LetterParts parts) {
+  birth_.check(options.rank, "post");
+  if (failure_) refuse();
+  check_letter(options.rank, options.size, to, parts, mailbox_.bounds.largest);
+  if (to == options.rank) return mailbox_.post_own(lane, parts);
+  bool const request = lane == LetterLane::requests;
+  if (request && mailbox_.full(to)) check();
+  if (request && mailbox_.full(to)) return false;
+  std::vector<std::byte> bytes;
+  write_letter(bytes, parts);
+  if (request) mailbox_.posted(to);
+  peers_.tell(to, request ? FrameKind::request : FrameKind::answer, 0, std::move(bytes), options.checksums);
+  return true;
+}
+
+PARALLAX_INLINE bool SocketEndpoint::take_letter(LetterLane lane, int from, Letter& letter) {
+  check_writer(options.rank, options.size, from);
+  check();
+  if (!mailbox_.take(lane, from, letter)) return false;
+  if (lane == LetterLane::requests && letter.from != options.rank)
+    peers_.tell(letter.from, FrameKind::credit, mailbox_.taken(letter.from), {});
+  return true;
+}
+
+PARALLAX_INLINE std::optional<RankStatus> SocketEndpoint::status_of(int other, bool& fresh) {
+  if (other == options.rank) return journals.journal.status();
+  if (!failure_ && journals.asks(other)) tell_status(other, FrameKind::question);
+  return journals.status_of(other, fresh);
+}
+
+PARALLAX_INLINE void SocketEndpoint::answer() {
+  move_on();
+  for (int rank = 0; rank < options.size; ++rank)
+    if (journals.owes(rank) && !failure_) tell_status(rank, FrameKind::status);
+}
+
+PARALLAX_INLINE void SocketEndpoint::announce() {
+  if (failure_) return;
+  for (int rank = 0; rank < options.size; ++rank) tell_status(rank, FrameKind::status);
+  peers_.linger(std::chrono::seconds{1}, [](Connection const& connection) { return connection.idle(); });
+}
+
+PARALLAX_INLINE void SocketEndpoint::tell_status(int to, FrameKind kind) {
+  birth_.check(options.rank, "SocketCommunicator");
+  RankStatus const own = journals.journal.status();
+  auto const* const bytes = reinterpret_cast<std::byte const*>(&own);
+  peers_.tell(to, kind, 0, {bytes, bytes + sizeof own});
 }
 
 PARALLAX_INLINE void SocketEndpoint::hear(Error const& reason, std::uint64_t given_up) {

@@ -20,7 +20,6 @@
 #include "parallax/detail/core/birth.hpp"
 #include "parallax/detail/core/cores.hpp"
 #include "parallax/detail/transport/socket/blocks.hpp"
-#include "parallax/detail/transport/socket/bounds.hpp"
 #include "parallax/detail/transport/socket/host.hpp"
 #include "parallax/detail/transport/socket/journals.hpp"
 #include "parallax/detail/transport/socket/lending.hpp"
@@ -62,11 +61,11 @@ class SocketEndpoint final : private PeerSink {
   // Withdraws the operation: afterwards nobody touches its memory.
   void withdraw(int channel) noexcept;
 
-  // Posts and takes letters, as Mailbox has them (detail/transport/socket/letters.hpp).
+  // Posts and takes letters, as Mailbox has them.
   bool post_letter(LetterLane lane, int to, LetterParts parts);
   bool take_letter(LetterLane lane, int from, Letter& letter);
 
-  // Asks and tells, as KeepsJournals and AnnouncesPauses have it (detail/transport/socket/letters.hpp).
+  // Asks and tells, as KeepsJournals and AnnouncesPauses have it.
   std::optional<RankStatus> status_of(int other, bool& fresh);
   void answer();
   void announce();
@@ -161,14 +160,6 @@ class SocketEndpoint final : private PeerSink {
   std::vector<std::vector<std::byte>> texts_;  // by rank: an Error, or a directory, in arrival
   std::vector<std::byte> directory_;
 };
-
-// ---- the meeting ----
-
-// ---- operations ----
-
-// ---- arrivals ----
-
-// ---- the end ----
 
 }  // namespace parallax::detail
 
