@@ -1,29 +1,104 @@
-// The way of ranks over sockets to rank 0's address: told to all, or left by rank 0 in a file ("file:PATH") or with the
-// launcher ("pmi:"). A meeting (detail/transport/socket/meeting.hpp) has one.
+// The way of ranks over sockets to rank 0's address: told to all, or left by rank 0 as one word in a file ("file:PATH") or with
+// the launcher ("pmi:"). Such a word may come from a stranger: it is read within bounds. A meeting
+// (detail/transport/socket/meeting.hpp) has one.
 #pragma once
 
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <future>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "parallax/detail/core/birth.hpp"
-#include "parallax/detail/transport/socket/names.hpp"
+#include "parallax/detail/core/checksum.hpp"
+#include "parallax/detail/transport/socket/greeting.hpp"
 #include "parallax/detail/transport/socket/options.hpp"
-#include "parallax/detail/transport/socket/place.hpp"
 #include "parallax/detail/transport/socket/pmi.hpp"
 
 namespace parallax::inline v0_2::detail {
+
+// A look-up of a name, again and again. The system's resolver may take longer than any deadline: it has a thread of its own,
+// left to itself if nobody waits for it any more. Digits need no thread.
+class NameLookUp {
+ public:
+  using Resolver = std::vector<SocketAddress> (*)(HostAndPort const&);
+  // The resolver. Tests have one of their own.
+  static inline Resolver resolver = &addresses_of;
+
+  explicit NameLookUp(HostAndPort name) : name_{std::move(name)}, digits_{addresses_in_digits(name_)} {}
+
+  // Waits a moment at most. Returns all addresses of the name at its last look-up, the system's best first; empty if nobody
+  // knows it (yet).
+  std::vector<SocketAddress> look() {
+    if (!digits_.empty()) return digits_;
+    if (!answer_.valid()) begin();
+    if (answer_.wait_for(moment) != std::future_status::ready) return {};
+    return answer_.get();  // the next call asks anew
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds moment{20};
+
+  void begin() {
+    std::packaged_task<std::vector<SocketAddress>()> task{[ask = resolver, name = name_] { return ask(name); }};
+    answer_ = task.get_future();
+    try {
+      std::thread{std::move(task)}.detach();
+    } catch (std::system_error const&) {  // no thread can be had: then it takes as long as it takes
+      std::promise<std::vector<SocketAddress>> here;
+      here.set_value(resolver(name_));
+      answer_ = here.get_future();
+    }
+  }
+
+  HostAndPort name_;
+  std::vector<SocketAddress> digits_;
+  std::future<std::vector<SocketAddress>> answer_;
+};
+
+// Returns the addresses of this host for other hosts, IPv4 first: of all interfaces that are up, without loopback and without
+// addresses of one link alone. Ports are 0.
+std::vector<SocketAddress> own_addresses();
+
+// Content of rank 0's word for the others.
+struct MeetingPlace {
+  std::uint16_t port = 0;
+  // Of this job alone, by chance, in hexadecimal digits; empty: the ranks have one already.
+  std::string key;
+  // Of rank 0's host, by host_mark.
+  std::uint64_t host = 0;
+  // At least one, to be called in this order: addresses in digits, then perhaps a name.
+  std::vector<std::string> addresses;
+};
+
+// The most bytes of such a word.
+inline constexpr std::size_t most_place_bytes = 4096;
+
+// Returns a key that nobody can guess, in hexadecimal digits. Error (transport).
+std::string new_key();
+
+// Returns "px1/PORT/KEY/HOST/ADDRESS,ADDRESS", with "-" for no key: letters, digits and "/.,:-_" alone, fit for any launcher.
+// As many addresses as fit into so many bytes. Error (transport) if not even one does.
+std::string word_of(MeetingPlace const& place, std::size_t most);
+
+// Returns the place in such a word; nothing, if it is none.
+std::optional<MeetingPlace> place_in(std::string_view word);
 
 // Returns Error (file) of a file used as a meeting place.
 Error place_file_error(std::string const& path, std::string_view what);
