@@ -15,4 +15,3 @@
 #include "parallax/detail/transport/socket/pmi-inl.hpp"
 #include "parallax/detail/transport/socket/rendezvous-inl.hpp"
 #include "parallax/detail/transport/socket/sha256-inl.hpp"
-#include "parallax/detail/transport/socket/words-inl.hpp"

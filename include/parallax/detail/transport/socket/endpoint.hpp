@@ -27,7 +27,6 @@
 #include "parallax/detail/transport/socket/meeting.hpp"
 #include "parallax/detail/transport/socket/options.hpp"
 #include "parallax/detail/transport/socket/peers.hpp"
-#include "parallax/detail/transport/socket/words.hpp"
 
 namespace parallax::inline v0_2::detail {
 

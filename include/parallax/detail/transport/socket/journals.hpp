@@ -13,7 +13,7 @@
 
 #include "parallax/detail/comm/journal.hpp"
 #include "parallax/detail/core/algorithm.hpp"
-#include "parallax/detail/transport/socket/words.hpp"
+#include "parallax/detail/transport/socket/frame.hpp"
 
 namespace parallax::inline v0_2::detail {
 

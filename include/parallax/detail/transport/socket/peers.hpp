@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "parallax/detail/transport/socket/connection.hpp"
-#include "parallax/detail/transport/socket/words.hpp"
 
 namespace parallax::inline v0_2::detail {
 
