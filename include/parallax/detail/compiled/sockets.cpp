@@ -8,7 +8,6 @@
 #include "parallax/detail/transport/socket/frame-inl.hpp"
 #include "parallax/detail/transport/socket/greeting-inl.hpp"
 #include "parallax/detail/transport/socket/host-inl.hpp"
-#include "parallax/detail/transport/socket/lending-inl.hpp"
 #include "parallax/detail/transport/socket/meeting-inl.hpp"
 #include "parallax/detail/transport/socket/options-inl.hpp"
 #include "parallax/detail/transport/socket/peers-inl.hpp"

@@ -22,7 +22,6 @@
 #include "parallax/detail/transport/socket/blocks.hpp"
 #include "parallax/detail/transport/socket/host.hpp"
 #include "parallax/detail/transport/socket/journals.hpp"
-#include "parallax/detail/transport/socket/lending.hpp"
 #include "parallax/detail/transport/socket/mailbox.hpp"
 #include "parallax/detail/transport/socket/meeting.hpp"
 #include "parallax/detail/transport/socket/options.hpp"

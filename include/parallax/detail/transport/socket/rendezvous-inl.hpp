@@ -21,8 +21,7 @@ PARALLAX_INLINE std::vector<SocketAddress> own_addresses() {
   return found;
 }
 
-// Returns a mark of the host, equal for two processes on one host.
-inline std::uint64_t host_mark(RankFacts const& facts) {
+PARALLAX_INLINE std::uint64_t host_mark(RankFacts const& facts) {
   std::array<char, sizeof facts.boot + sizeof facts.name> both;
   std::copy(facts.name.begin(), facts.name.end(), std::copy(facts.boot.begin(), facts.boot.end(), both.begin()));
   return checksum(both.data(), both.size());

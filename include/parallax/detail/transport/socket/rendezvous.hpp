@@ -90,6 +90,9 @@ struct MeetingPlace {
 // The most bytes of such a word.
 inline constexpr std::size_t most_place_bytes = 4096;
 
+// Returns a mark of the host, equal for two processes on one host.
+std::uint64_t host_mark(RankFacts const& facts);
+
 // Returns a key that nobody can guess, in hexadecimal digits. Error (transport).
 std::string new_key();
 
