@@ -13,4 +13,3 @@
 #include "parallax/detail/transport/socket/peers-inl.hpp"
 #include "parallax/detail/transport/socket/pmi-inl.hpp"
 #include "parallax/detail/transport/socket/rendezvous-inl.hpp"
-#include "parallax/detail/transport/socket/sha256-inl.hpp"

@@ -138,10 +138,10 @@ class Hmac {
 };
 
 // Returns true if two codes are equal, in a time that does not depend on the place of a difference.
-bool same_code(Digest const& one, Digest const& other);
+inline bool same_code(Digest const& one, Digest const& other) {
+  std::byte differences{0};
+  for (std::size_t i = 0; i < one.size(); ++i) differences |= one[i] ^ other[i];
+  return differences == std::byte{0};
+}
 
 }  // namespace parallax::detail
-
-#if !defined(PARALLAX_COMPILED)
-#include "parallax/detail/transport/socket/sha256-inl.hpp"
-#endif
