@@ -367,14 +367,14 @@ TEST_CASE("a request that is dropped lets go of its memory", "[comm][socket]") {
 
 TEST_CASE("random bytes in a connection are found out, and crash nobody", "[comm][socket]") {
   struct Sink final : px::detail::FrameSink {
-    std::byte* begin(px::detail::FrameHeader const& message) override {
+    std::byte* begin(int, px::detail::FrameHeader const& message) override {
       memory.resize(static_cast<std::size_t>(std::min<std::uint64_t>(message.total, 1 << 20)));
       return message.total <= memory.size() ? memory.data() : nullptr;
     }
-    std::byte* more(px::detail::FrameHeader const&, std::size_t, std::byte* to) override { return to; }
-    void come(px::detail::FrameHeader const&) override { ++messages; }
-    void garbled(std::string_view) override { ++found; }
-    void gone(int) override {}
+    std::byte* more(int, px::detail::FrameHeader const&, std::size_t, std::byte* to) override { return to; }
+    void come(int, px::detail::FrameHeader const&) override { ++messages; }
+    void garbled(int, std::string_view) override { ++found; }
+    void gone(int, int) override {}
     std::vector<std::byte> memory;
     int messages = 0, found = 0;
   };
@@ -387,7 +387,7 @@ TEST_CASE("random bytes in a connection are found out, and crash nobody", "[comm
     int ends[2];
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
     px::detail::OwnedDescriptor const liar{ends[0]};
-    px::detail::Connection connection{px::detail::OwnedDescriptor{ends[1]}};
+    px::detail::Connection connection{px::detail::OwnedDescriptor{ends[1]}, 0};
     Sink sink;
     for (int frame = 0; frame < 20 && !connection.ended(); ++frame) {
       px::detail::FrameHeader header;

@@ -31,17 +31,17 @@ namespace {
 
 // Keeps what a connection tells.
 struct Sink final : px::detail::FrameSink {
-  std::byte* begin(FrameHeader const& message) override {
+  std::byte* begin(int, FrameHeader const& message) override {
     memory.assign(message.bytes_behind(0), std::byte{});
     return memory.data();
   }
-  std::byte* more(FrameHeader const&, std::size_t bytes, std::byte*) override {
+  std::byte* more(int, FrameHeader const&, std::size_t bytes, std::byte*) override {
     memory.resize(bytes);
     return memory.data();
   }
-  void come(FrameHeader const&) override { ++messages; }
-  void garbled(std::string_view how) override { found = how; }
-  void gone(int) override {}
+  void come(int, FrameHeader const&) override { ++messages; }
+  void garbled(int, std::string_view how) override { found = how; }
+  void gone(int, int) override {}
   std::vector<std::byte> memory;
   int messages = 0;
   std::string found;
@@ -65,7 +65,7 @@ std::vector<std::byte> random_bytes(std::size_t size, std::mt19937_64& dice) {
 // Returns the bytes that a connection writes for a block.
 std::vector<std::byte> written(std::vector<std::byte> const& block, bool summed) {
   Ends ends;
-  px::detail::Connection connection{std::move(ends.one)};
+  px::detail::Connection connection{std::move(ends.one), 0};
   FrameHeader header;
   header.number = 7, header.total = block.size(), header.summed = summed ? 1 : 0;
   connection.send(header, block.data());
@@ -82,7 +82,7 @@ std::vector<std::byte> written(std::vector<std::byte> const& block, bool summed)
 // Returns what a connection makes of these bytes, in parts of any size.
 Sink read(std::vector<std::byte> const& bytes, std::mt19937_64& dice) {
   Ends ends;
-  px::detail::Connection connection{std::move(ends.one)};
+  px::detail::Connection connection{std::move(ends.one), 0};
   Sink sink;
   for (std::size_t at = 0; at < bytes.size() && !connection.ended();) {
     std::size_t const part = std::min(bytes.size() - at, 1 + static_cast<std::size_t>(dice() % 100'000));

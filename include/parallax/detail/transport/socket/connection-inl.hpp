@@ -70,7 +70,7 @@ PARALLAX_INLINE void Connection::settle(std::size_t bytes, FrameSink& sink) {
     }
     bytes -= static_cast<std::size_t>(left);
     Outgoing const gone = out_.pop();
-    if (gone.message.kind == FrameKind::block && !gone.bare) sink.gone(gone.message.channel);
+    if (gone.message.kind == FrameKind::block && !gone.bare) sink.gone(peer_, gone.message.channel);
   }
 }
 
@@ -190,7 +190,7 @@ PARALLAX_INLINE void Connection::open(FrameHeader const& frame, FrameSink& sink)
     return refuse("sent what is no frame", sink);
   if (arriving_) {
     frame_left_ = frame.bytes_behind(received_);
-    if (to_) to_ = sink.more(frame, static_cast<std::size_t>(received_) + frame_left_, std::exchange(to_, nullptr));
+    if (to_) to_ = sink.more(peer_, frame, static_cast<std::size_t>(received_) + frame_left_, std::exchange(to_, nullptr));
   } else {
     arriving_ = true;
     message_ = frame;
@@ -198,7 +198,7 @@ PARALLAX_INLINE void Connection::open(FrameHeader const& frame, FrameSink& sink)
     frame_left_ = frame.bytes_behind(0);
     sum_ = frame.check;
     to_ = nullptr;
-    to_ = sink.begin(frame);
+    to_ = sink.begin(peer_, frame);
   }
   if (frame_left_ == 0) close(sink);
 }
@@ -226,7 +226,7 @@ PARALLAX_INLINE void Connection::close(FrameSink& sink) {
   if (received_ < message_.total) return;
   arriving_ = false;
   to_ = nullptr;
-  sink.come(message_);
+  sink.come(peer_, message_);
 }
 
 }  // namespace parallax::detail

@@ -23,20 +23,21 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Receiver of a connection's messages. A message is begun, then its bytes are written to `begin`'s place, then it has come.
+// Receiver of messages of connections, each named by the rank at its other end. A message is begun, then its bytes are written to
+// `begin`'s place, then it has come.
 class FrameSink {
  public:
   // Returns the place of the message: room for its first frame, or null: its bytes are dropped.
-  virtual std::byte* begin(FrameHeader const& message) = 0;
+  virtual std::byte* begin(int from, FrameHeader const& message) = 0;
   // Returns the place of a message's first byte as its next frame begins: `to`, as before, or a new one with the bytes received
   // so far. It has room for the first `bytes` of the message, this frame's included. Null: the rest is dropped.
-  virtual std::byte* more(FrameHeader const& message, std::size_t bytes, std::byte* to) = 0;
+  virtual std::byte* more(int from, FrameHeader const& message, std::size_t bytes, std::byte* to) = 0;
   // Ends a message: all of it is there.
-  virtual void come(FrameHeader const& message) = 0;
+  virtual void come(int from, FrameHeader const& message) = 0;
   // Hears that the bytes read are no frame, or not as sent: `how`, behind the name of the sender. Nothing more is read.
-  virtual void garbled(std::string_view how) = 0;
+  virtual void garbled(int from, std::string_view how) = 0;
   // Hears that a block of this rank's has gone: its memory is not needed any more.
-  virtual void gone(int channel) = 0;
+  virtual void gone(int to, int channel) = 0;
 
  protected:
   ~FrameSink() = default;
@@ -46,7 +47,8 @@ class FrameSink {
 class Connection {
  public:
   Connection() = default;
-  explicit Connection(OwnedDescriptor socket) : socket_{std::move(socket)}, ended_{!socket_} {
+  // `peer`: the rank at the other end, as sinks hear it.
+  Connection(OwnedDescriptor socket, int peer) : socket_{std::move(socket)}, peer_{peer}, ended_{!socket_} {
     if (socket_) staged_.resize(stage_bytes);
   }
 
@@ -170,10 +172,11 @@ class Connection {
   // Reads nothing more.
   PARALLAX_COLD void refuse(std::string_view how, FrameSink& sink) {
     ended_ = garbled_ = true;
-    sink.garbled(how);
+    sink.garbled(peer_, how);
   }
 
   OwnedDescriptor socket_;
+  int peer_ = 0;
   // deaf_: written bytes go nowhere; garbled_: coming bytes are not read any more, but their sender hears why
   bool ended_ = true, deaf_ = false, garbled_ = false;
   int error_ = 0;

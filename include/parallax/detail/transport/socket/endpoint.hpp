@@ -31,7 +31,7 @@ namespace parallax::inline v0_2::detail {
 
 // Endpoint of a rank. Its address stays, so a communicator may move while requests are in flight. Everything moves in
 // `move_on`, called by polls; nothing blocks except the construction, `sleep` and the last words.
-class SocketEndpoint final : private PeerSink {
+class SocketEndpoint final : private FrameSink {
  public:
   // Collective. `listener`: rank 0's own, or none. Errors of SocketCommunicator.
   SocketEndpoint(SocketOptions const& given, OwnedDescriptor listener);

@@ -37,7 +37,7 @@ PARALLAX_INLINE void SocketPeers::move_on() {
   for (epoll_event const& event : ready) {
     Peer& its = peer(static_cast<int>(event.data.u32));
     if ((event.events & ~static_cast<std::uint32_t>(EPOLLOUT)) == 0) continue;
-    if (its.connection.read(its)) news_ = true;
+    if (its.connection.read(told_)) news_ = true;
     watch(its);
   }
   for (epoll_event const& event : ready)
@@ -75,7 +75,7 @@ PARALLAX_INLINE void SocketPeers::fail(Error const& reason, std::uint64_t given_
   }
 }
 
-PARALLAX_INLINE void tell_refused(OwnedDescriptor socket, Error const& why, PeerSink& told) {
+PARALLAX_INLINE void tell_refused(OwnedDescriptor socket, Error const& why, FrameSink& told) {
   SocketPeers refused{1, told};
   refused.connect(0, std::move(socket), "");
   refused.fail(why);

@@ -21,32 +21,19 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Receiver of all ranks' messages: like FrameSink of one connection.
-class PeerSink {
- public:
-  virtual std::byte* begin(int from, FrameHeader const& message) = 0;
-  virtual std::byte* more(int from, FrameHeader const& message, std::size_t bytes, std::byte* to) = 0;
-  virtual void come(int from, FrameHeader const& message) = 0;
-  virtual void garbled(int from, std::string_view how) = 0;
-  virtual void gone(int to, int channel) = 0;
-
- protected:
-  ~PeerSink() = default;
-};
-
 // Connections by rank. Refers to the receiver. Does not block, except in `sleep` and `linger`.
 class SocketPeers {
  public:
   // Error (transport) if the system has no descriptor left.
-  SocketPeers(int size, PeerSink& told) : peers_(static_cast<std::size_t>(size)), ready_{::epoll_create1(EPOLL_CLOEXEC)} {
+  SocketPeers(int size, FrameSink& told)
+      : told_{told}, peers_(static_cast<std::size_t>(size)), ready_{::epoll_create1(EPOLL_CLOEXEC)} {
     if (!ready_) throw system_error("watch connections");
-    for (std::size_t rank = 0; rank < peers_.size(); ++rank)
-      peers_[rank].rank = static_cast<int>(rank), peers_[rank].told = &told;
+    for (std::size_t rank = 0; rank < peers_.size(); ++rank) peers_[rank].rank = static_cast<int>(rank);
   }
 
   // Takes over a connection to a rank of that host.
   void connect(int rank, OwnedDescriptor socket, std::string host) {
-    peer(rank).connection = Connection{std::move(socket)};
+    peer(rank).connection = Connection{std::move(socket), rank};
     peer(rank).host = std::move(host);
     watch(peer(rank));
   }
@@ -98,28 +85,18 @@ class SocketPeers {
   std::uint64_t written() const;
 
  private:
-  // A connection with its rank, for the receiver of messages.
-  struct Peer final : FrameSink {
-    PeerSink* told = nullptr;
+  struct Peer {
     int rank = 0;
     Connection connection;
     std::string host;
     bool left = false, parted = false;
     short watched = 0;  // events asked for
-
-    std::byte* begin(FrameHeader const& message) override { return told->begin(rank, message); }
-    std::byte* more(FrameHeader const& message, std::size_t bytes, std::byte* to) override {
-      return told->more(rank, message, bytes, to);
-    }
-    void come(FrameHeader const& message) override { told->come(rank, message); }
-    void garbled(std::string_view how) override { told->garbled(rank, how); }
-    void gone(int channel) override { told->gone(rank, channel); }
   };
 
   Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
   // Writes as much as possible. True if anything was written.
   bool write(Peer& peer) {
-    bool const wrote = peer.connection.write(peer);
+    bool const wrote = peer.connection.write(told_);
     watch(peer);
     return wrote;
   }
@@ -128,6 +105,7 @@ class SocketPeers {
   // Returns when something can be read or written, or after so long.
   void wait(std::chrono::nanoseconds at_most) const;
 
+  FrameSink& told_;
   std::vector<Peer> peers_;  // by rank
   OwnedDescriptor ready_;    // of epoll: the connections to be looked at
   bool news_ = false;        // something came since the last `sleep`
@@ -149,7 +127,7 @@ void SocketPeers::linger(std::chrono::milliseconds at_most, Done const& done, in
 
 // Tells a rank the reason why it must not join, and waits a quarter of a second at most until its system has it. `told` hears
 // arrivals meanwhile.
-void tell_refused(OwnedDescriptor socket, Error const& why, PeerSink& told);
+void tell_refused(OwnedDescriptor socket, Error const& why, FrameSink& told);
 
 }  // namespace parallax::detail
 
