@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "parallax/comm/communicator.hpp"
+#include "parallax/detail/comm/in_flight.hpp"
 #include "parallax/detail/core/clock.hpp"
 #include "parallax/detail/core/function_ref.hpp"
 #include "parallax/detail/core/pointer.hpp"
@@ -53,8 +54,11 @@ int run_mpi(int& argc, char**& argv, Body&& body, MpiOptions options = {});
 // for by the sender until the deadline. Neither is ever taken for another operation's.
 class MpiCommunicator {
  public:
-  // An operation in flight; see below.
-  class Request;
+  // A move-only token on an operation in flight; does not outlive the communicator. Destroyed before `test` returned true, it
+  // cancels the messages not begun, waits for the rest, and ends the job after more than a second of it. `test` moves on all
+  // operations of this rank in flight, and throws Error: mismatch, transport. `waiting_for` returns a rank still to deliver, else
+  // one still to take.
+  using Request = detail::InFlight<detail::MpiEndpoint>;
   // Memory allocated here is within reach of the host's ranks, in place.
   using lent_space = SharedSpace;
 
@@ -147,32 +151,6 @@ class MpiCommunicator {
 
   // On the heap, as requests refer to it and this object may move.
   Owned<detail::MpiEndpoint> end_;
-};
-
-// A move-only token on an operation in flight; does not outlive the communicator. Destroyed before `test` returned true, it
-// cancels the messages not begun, waits for the rest, and ends the job after more than a second of it.
-class MpiCommunicator::Request {
- public:
-  Request() = default;
-  // `other` is complete afterwards, and withdraws nothing.
-  Request(Request&& other) noexcept : end_{std::exchange(other.end_, nullptr)}, channel_{other.channel_} {}
-  // Withdraws its former operation, unless complete.
-  Request& operator=(Request&& other) noexcept;
-  ~Request();
-
-  // Moves on all operations of this rank in flight; true once this one is complete. Throws Error: mismatch, transport.
-  bool test();
-  // Returns a rank still to deliver, else one still to take; -1 once complete.
-  int waiting_for() const { return end_ ? end_->waiting_for(channel_) : -1; }
-
- private:
-  friend class MpiCommunicator;
-  Request(detail::MpiEndpoint* end, int channel) : end_{end}, channel_{channel} {}
-  // Withdraws the operation unless complete.
-  void drop() noexcept;
-
-  detail::MpiEndpoint* end_ = nullptr;
-  int channel_ = 0;
 };
 
 // The host of every rank, for topologies of two hops. Local: the ranks told each other when `comm` was constructed.

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "parallax/comm/communicator.hpp"
+#include "parallax/detail/comm/in_flight.hpp"
 #include "parallax/detail/launch/entrances.hpp"
 #include "parallax/detail/launch/last_words.hpp"
 #include "parallax/detail/transport/socket/endpoint.hpp"
@@ -52,8 +53,11 @@ class SocketListener {
 // host, on every rank.
 class SocketCommunicator {
  public:
-  // An operation in flight; see below.
-  class Request;
+  // A move-only token on an operation in flight; does not outlive the communicator. Destroyed before `test` was true, it
+  // withdraws: nobody touches the memory of the transfer any more. `test` moves on all operations of this rank in flight, and is
+  // true once every block has come, and this rank's are read no more; it throws the reason of an abort, and Error: mismatch,
+  // transport. `waiting_for` returns a rank still to deliver, else one not yet given its block.
+  using Request = detail::InFlight<detail::SocketEndpoint>;
   // Memory allocated here is within reach of the host's ranks, in place.
   using lent_space = SharedSpace;
 
@@ -150,46 +154,6 @@ class SocketCommunicator {
   detail::LauncherFarewell farewell_;  // after the goodbye of the end
   // On the heap, as requests refer to it and this object may move.
   std::unique_ptr<detail::SocketEndpoint> end_;
-};
-
-// A move-only token on an operation in flight; does not outlive the communicator. Destroyed before `test` was true, it
-// withdraws: nobody touches the memory of the transfer any more.
-class SocketCommunicator::Request {
- public:
-  Request() = default;
-  // `other` is complete afterwards, and withdraws nothing.
-  Request(Request&& other) noexcept : end_{std::exchange(other.end_, nullptr)}, channel_{other.channel_} {}
-  // Withdraws its former operation, unless complete.
-  Request& operator=(Request&& other) noexcept {
-    if (this != &other) {
-      drop();
-      end_ = std::exchange(other.end_, nullptr);
-      channel_ = other.channel_;
-    }
-    return *this;
-  }
-  ~Request() { drop(); }
-
-  // Moves on all operations of this rank in flight; true once every block has come, and this rank's are read no more. Throws
-  // the reason of an abort, and Error: mismatch, transport.
-  bool test() {
-    if (end_ && end_->progress(channel_)) end_ = nullptr;
-    return !end_;
-  }
-  // Returns a rank still to deliver, else one not yet given its block; -1 once complete.
-  int waiting_for() const { return end_ ? end_->waiting_for(channel_) : -1; }
-
- private:
-  friend class SocketCommunicator;
-  Request(detail::SocketEndpoint* end, int channel) : end_{end}, channel_{channel} {}
-  // Withdraws the operation unless complete.
-  void drop() noexcept {
-    if (end_) end_->withdraw(channel_);
-    end_ = nullptr;
-  }
-
-  detail::SocketEndpoint* end_ = nullptr;
-  int channel_ = 0;
 };
 
 // ---- below: how it is done ----

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "parallax/comm/communicator.hpp"
+#include "parallax/detail/comm/in_flight.hpp"
 #include "parallax/detail/core/algorithm.hpp"
 #include "parallax/detail/core/config.hpp"
 #include "parallax/detail/core/list.hpp"
@@ -36,8 +37,11 @@ void run_threads(int size, Body&& body, ThreadOptions options = {});
 // One rank's end of a group. Used by one thread at a time; move-only.
 class ThreadCommunicator {
  public:
-  // An exchange in flight; does not outlive the communicator.
-  class Request;
+  // A move-only token on an exchange. Refers to the communicator, which must neither move nor go earlier. Destroyed before
+  // `test` was true, it withdraws: takes back the blocks no peer has begun to read, and waits for the rest. `test` copies arrived
+  // blocks, on all channels, and is true once all have arrived, and peers have taken this rank's; it throws the reason of an
+  // abort, and Error (mismatch). `waiting_for` returns a rank still to deliver, else one still to take.
+  using Request = detail::InFlight<ThreadCommunicator>;
 
   // Local. One end for each rank of the group; all ends keep the group alive. Error (invalid_argument) if the group has no such
   // rank.
@@ -126,6 +130,7 @@ class ThreadCommunicator {
  private:
   using Box = ThreadGroup::Box;
   using Mark = ThreadGroup::Mark;
+  friend Request;
 
   // The operation in flight on one channel. `number` counts this rank's operations on it from 1.
   struct ChannelState {
@@ -207,46 +212,6 @@ class ThreadCommunicator {
   mutable bool awaits_turns_ = false;
   std::uint64_t loans_ = 0;     // ever made by this rank
   std::array<int, 2> turns_{};  // by lane: the rank looked at first for a letter
-};
-
-// A move-only token on an exchange. Refers to the communicator, which must neither move nor go earlier. Destroyed before `test`
-// was true, it withdraws: takes back the blocks no peer has begun to read, and waits for the rest.
-class ThreadCommunicator::Request {
- public:
-  Request() = default;
-  // `other` is complete afterwards, and withdraws nothing.
-  Request(Request&& other) noexcept : comm_{std::exchange(other.comm_, nullptr)}, channel_{other.channel_} {}
-  // Withdraws its former operation, unless complete.
-  Request& operator=(Request&& other) noexcept {
-    if (this != &other) {
-      drop();
-      comm_ = std::exchange(other.comm_, nullptr);
-      channel_ = other.channel_;
-    }
-    return *this;
-  }
-  ~Request() { drop(); }
-
-  // Copies arrived blocks, on all channels; true once all have arrived, and peers have taken this rank's. Throws the reason of
-  // an abort, and Error (mismatch).
-  bool test() {
-    if (comm_ && comm_->progress(channel_)) comm_ = nullptr;
-    return !comm_;
-  }
-  // Returns a rank still to deliver, else one still to take; -1 once complete.
-  int waiting_for() const { return comm_ ? comm_->waiting_for(channel_) : -1; }
-
- private:
-  friend class ThreadCommunicator;
-  Request(ThreadCommunicator* comm, int channel) : comm_{comm}, channel_{channel} {}
-  // Withdraws the operation unless complete.
-  void drop() noexcept {
-    if (comm_) comm_->withdraw(channel_);
-    comm_ = nullptr;
-  }
-
-  ThreadCommunicator* comm_ = nullptr;
-  int channel_ = 0;
 };
 
 static_assert(AnnouncesPauses<ThreadCommunicator> && LendsMemory<ThreadCommunicator> && ReadsInPlace<ThreadCommunicator> &&

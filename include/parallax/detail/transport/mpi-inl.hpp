@@ -73,27 +73,6 @@ PARALLAX_INLINE MpiCommunicator::Request MpiCommunicator::iallreduce(int channel
   return sum(channel, MPI_DOUBLE, send, receive, count);
 }
 
-PARALLAX_INLINE MpiCommunicator::Request& MpiCommunicator::Request::operator=(Request&& other) noexcept {
-  if (this != &other) {
-    drop();
-    end_ = std::exchange(other.end_, nullptr);
-    channel_ = other.channel_;
-  }
-  return *this;
-}
-
-PARALLAX_INLINE MpiCommunicator::Request::~Request() { drop(); }
-
-PARALLAX_INLINE bool MpiCommunicator::Request::test() {
-  if (end_ && end_->progress(channel_)) end_ = nullptr;
-  return !end_;
-}
-
-PARALLAX_INLINE void MpiCommunicator::Request::drop() noexcept {
-  if (end_) end_->withdraw(channel_);
-  end_ = nullptr;
-}
-
 PARALLAX_INLINE std::vector<int> mpi_hosts(MpiCommunicator const& comm) { return comm.hosts(); }
 
 }  // namespace parallax
