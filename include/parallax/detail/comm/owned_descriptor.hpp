@@ -1,5 +1,5 @@
 // A file descriptor that closes itself, for the headers of the room that call the system: sockets
-// (detail/transport/socket/descriptor.hpp) and pipes (detail/launch/output.hpp).
+// (detail/transport/socket/descriptor.hpp) and pipes (detail/launch/launcher.hpp).
 #pragma once
 
 #include <unistd.h>

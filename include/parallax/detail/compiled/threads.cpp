@@ -6,7 +6,6 @@
 #include "parallax/detail/launch/launcher-inl.hpp"
 #include "parallax/detail/launch/mpiexec-inl.hpp"
 #include "parallax/detail/launch/options-inl.hpp"
-#include "parallax/detail/launch/output-inl.hpp"
 #include "parallax/detail/launch/resources-inl.hpp"
 #include "parallax/detail/launch/run-inl.hpp"
 #include "parallax/detail/transport/thread-inl.hpp"
