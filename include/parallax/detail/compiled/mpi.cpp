@@ -4,6 +4,5 @@
 #include "parallax/detail/transport/mpi/bare_sums-inl.hpp"
 #include "parallax/detail/transport/mpi/endpoint-inl.hpp"
 #include "parallax/detail/transport/mpi/job-inl.hpp"
-#include "parallax/detail/transport/mpi/journals-inl.hpp"
 #include "parallax/detail/transport/mpi/mailbox-inl.hpp"
 #include "parallax/detail/transport/mpi/messages-inl.hpp"

@@ -24,7 +24,6 @@
 #include "parallax/detail/transport/host/memory.hpp"
 #include "parallax/detail/transport/host/neighbours.hpp"
 #include "parallax/detail/transport/mpi/job.hpp"
-#include "parallax/detail/transport/mpi/journals.hpp"
 #include "parallax/detail/transport/mpi/mailbox.hpp"
 #include "parallax/detail/transport/mpi/messages.hpp"
 #include "parallax/memory/shared.hpp"
@@ -35,10 +34,10 @@ namespace parallax::inline v0_2 {
 struct MpiOptions {
   // Longest wait, before an Error (timeout), and longest delay of a rank at the construction.
   std::chrono::nanoseconds deadline = std::chrono::seconds{60};
-  SumOrder order = SumOrder::fixed;  // vendor: MPI's own all-reduce, on one more communicator per channel
+  SumOrder order = SumOrder::fixed;                    // vendor: MPI's own all-reduce, on one more communicator per channel
   std::size_t largest_message = std::size_t{1} << 30;  // bytes; larger ones travel in chunks. At most INT_MAX
-  bool shared_memory = true;  // within a host; if there is none, messages
-  MailboxBounds mailbox = {};  // `largest` at most INT_MAX
+  bool shared_memory = true;                           // within a host; if there is none, messages
+  MailboxBounds mailbox = {};                          // `largest` at most INT_MAX
 };
 
 namespace detail {
