@@ -23,7 +23,6 @@
 #include "parallax/detail/core/pointer.hpp"
 #include "parallax/detail/launch/entrances.hpp"
 #include "parallax/detail/launch/guard.hpp"
-#include "parallax/detail/transport/mpi/bare_sums.hpp"
 #include "parallax/detail/transport/mpi/endpoint.hpp"
 #include "parallax/detail/transport/mpi/job.hpp"
 

@@ -1,4 +1,5 @@
-// Blocks and vendors' sums on their way as MPI's messages, by channel. An MpiEndpoint owns one, for ranks that share no memory.
+// Blocks and vendors' sums on their way as MPI's messages, by channel: an MpiEndpoint owns one, for ranks that share no memory.
+// And MPI's own all-reduce alone: made by `MpiCommunicator::bare`, for steps that are checked once.
 #pragma once
 
 #include <mpi.h>
@@ -106,6 +107,39 @@ class MpiMessages {
 };
 
 }  // namespace parallax::detail
+
+namespace parallax::inline v0_2 {
+
+// MPI's own all-reduce and nothing else: no channels, no deadline, no chunks. After a failure MPI ends the job. Owns a
+// duplicate of the communicator; move-only.
+class MpiBareSums {
+ public:
+  // Of a sum in flight: the caller's, and null again once `test` was true.
+  using Request = MPI_Request;
+
+  // Collective over `comm`. Duplicates it. Error transport.
+  explicit MpiBareSums(MPI_Comm comm);
+  // Takes the duplicate over; `other` is only to be destroyed. Not while a sum is in flight.
+  MpiBareSums(MpiBareSums&& other) noexcept : comm_{std::exchange(other.comm_, MPI_COMM_NULL)} {}
+  MpiBareSums& operator=(MpiBareSums&&) = delete;
+  ~MpiBareSums();
+
+  // Collective. Sums `count` elements, at most INT_MAX. `send` and `receive` do not overlap; both stay until `test` is true.
+  void iallreduce(float const* send, float* receive, std::size_t count, Request& request) {
+    MPI_Iallreduce(send, receive, static_cast<int>(count), MPI_FLOAT, MPI_SUM, comm_, &request);
+  }
+  // Sums doubles likewise.
+  void iallreduce(double const* send, double* receive, std::size_t count, Request& request) {
+    MPI_Iallreduce(send, receive, static_cast<int>(count), MPI_DOUBLE, MPI_SUM, comm_, &request);
+  }
+  // Local. Returns true if the sum is complete.
+  static bool test(Request& request);
+
+ private:
+  MPI_Comm comm_ = MPI_COMM_NULL;
+};
+
+}  // namespace parallax
 
 #if !defined(PARALLAX_COMPILED_MPI)
 #include "parallax/detail/transport/mpi/messages-inl.hpp"
