@@ -60,8 +60,37 @@ concept Request = std::movable<R> && requires(R& request) {
 };
 
 namespace detail {
+
+// A token on an operation of `End`, which it does not outlive: a Request by the end's `progress(channel)`, true once the
+// operation is complete, `waiting_for(channel)`, and `withdraw(channel)`. As it is by default, it is complete.
+template <class End>
+class InFlight {
+ public:
+  InFlight() = default;
+  InFlight(End* end, int channel) : end_{end}, channel_{channel} {}
+  InFlight(InFlight&& other) noexcept : end_{std::exchange(other.end_, nullptr)}, channel_{other.channel_} {}
+  InFlight& operator=(InFlight other) noexcept {
+    std::swap(end_, other.end_);
+    std::swap(channel_, other.channel_);
+    return *this;
+  }
+  ~InFlight() {
+    if (end_) end_->withdraw(channel_);
+  }
+  bool test() {
+    if (end_ && end_->progress(channel_)) end_ = nullptr;
+    return !end_;
+  }
+  int waiting_for() const { return end_ ? end_->waiting_for(channel_) : -1; }
+
+ private:
+  End* end_ = nullptr;
+  int channel_ = 0;
+};
+
 template <class>
 concept Core = true;  // in the list of abilities: common to every communicator
+
 }  // namespace detail
 
 // The core, written by a backend. Everything else, optional abilities, is found by concepts of its own, below; code passing a
@@ -77,7 +106,7 @@ concept Communicator = requires(C& comm, C const& view, int channel, Transfer co
   { view.rank() } -> std::same_as<int>;
   { view.size() } -> std::same_as<int>;
   { comm.ialltoallv(channel, transfer) } -> Request;
-  { comm.abort(reason) };
+  {comm.abort(reason)};
   { view.deadline() } -> std::convertible_to<std::chrono::nanoseconds>;
 };
 
@@ -167,10 +196,8 @@ enum class LetterLane : unsigned char { requests, answers };
 
 // A letter taken: its writer's rank, and its bytes. The next `take` into it uses its memory again.
 struct Letter {
-  // The writer; -1 as long as nothing was taken.
-  int from = -1;
-  // All parts of the letter, one behind the other.
-  std::vector<std::byte> bytes;
+  int from = -1;                 // the writer; -1 as long as nothing was taken
+  std::vector<std::byte> bytes;  // all parts of the letter, one behind the other
 };
 
 // The parts of a letter, in this order.
@@ -178,10 +205,8 @@ using LetterParts = Slice<std::span<std::byte const> const>;
 
 // The capacity of a mailbox. `window`: requests from one rank to another not yet taken. `largest`: bytes of a letter.
 struct MailboxBounds {
-  // Requests, at least 1: for each pair of writer and receiver.
-  int window = 8;
-  // Bytes, all parts of a letter together.
-  std::size_t largest = std::size_t{64} << 20;
+  int window = 8;                               // at least 1: for each pair of writer and receiver
+  std::size_t largest = std::size_t{64} << 20;  // all parts of a letter together
 };
 
 // Optional ability: letters from one rank to another, or to itself, expected by no operation.
@@ -280,8 +305,10 @@ concept LendsMemory = KnowsSharedMemory<C> && requires(C& comm, C const& view, i
   { comm.address_of(place) } -> std::same_as<std::byte*>;
   { comm.lend(channel) } -> std::same_as<std::uint64_t>;
   { comm.hold(channel, rank, number) } -> std::same_as<bool>;
-  { comm.release(channel, rank) } noexcept;
-  { comm.reclaim(channel) } noexcept;
+  { comm.release(channel, rank) }
+  noexcept;
+  { comm.reclaim(channel) }
+  noexcept;
 };
 
 // Optional ability: exchanges blocks in memory of another space than the host's, in the order of that space's queue (of CUDA: a

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "parallax/comm/communicator.hpp"
-#include "parallax/detail/comm/in_flight.hpp"
 #include "parallax/detail/core/clock.hpp"
 #include "parallax/detail/core/function_ref.hpp"
 #include "parallax/detail/core/pointer.hpp"

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "parallax/comm/communicator.hpp"
-#include "parallax/detail/comm/in_flight.hpp"
 #include "parallax/detail/launch/entrances.hpp"
 #include "parallax/detail/launch/last_words.hpp"
 #include "parallax/detail/transport/socket/endpoint.hpp"

@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "parallax/comm/communicator.hpp"
-#include "parallax/detail/comm/in_flight.hpp"
 #include "parallax/detail/core/algorithm.hpp"
 #include "parallax/detail/core/config.hpp"
 #include "parallax/detail/core/list.hpp"
