@@ -5,11 +5,71 @@
 
 namespace parallax::inline v0_2::detail {
 
-PARALLAX_INLINE bool is_name_character(char c) {
+// Goes through one line from left to right. Refers to the text and to the file's name.
+class ResourceLine {
+ public:
+  ResourceLine(std::string_view text, std::string_view file, int number) : text_{text}, file_{file}, number_{number} {}
+
+  // Passes spaces by. Returns true at the end of the line, or at a comment.
+  bool ends() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t')) ++at_;
+    return at_ == text_.size() || text_[at_] == '#';
+  }
+  // Passes `c` by if it is next.
+  bool passes(char c) {
+    if (at_ == text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  // Returns as many characters as `is` holds for.
+  template <class Is>
+  std::string_view word(Is is) {
+    std::size_t const begin = at_;
+    while (at_ < text_.size() && is(text_[at_])) ++at_;
+    return text_.substr(begin, at_ - begin);
+  }
+  std::size_t at() const { return at_; }
+
+  // Reads a number in decimal digits from `least` to `most`. `what`: its meaning, for errors.
+  int number(char const* what, int least, int most) {
+    std::size_t const begin = at_;
+    std::string_view const digits = word([](char c) { return c >= '0' && c <= '9'; });
+    long value = 0;
+    for (char const digit : digits) value = std::min(value * 10 + (digit - '0'), 1'000'000L);
+    if (digits.empty()) refuse(begin, {what, " is a number from ", least, " to ", most, ", not ", shown_rest(begin)});
+    if (value < least || value > most) refuse(begin, {what, " is from ", least, " to ", most, ", not ", digits.substr(0, 20)});
+    return static_cast<int>(value);
+  }
+  // Throws unless a space, or the line's end, comes next.
+  void space_before_next() {
+    std::size_t const begin = at_;
+    if (!ends() && at_ == begin) refuse(begin, {"a space is missing before ", shown_rest(begin)});
+  }
+
+  [[noreturn]] void refuse(std::size_t at, std::initializer_list<TextFragment> sentence) const {
+    throw Error{Errc::invalid_argument, -1, "launch", "", joined({file_, ":", number_, ":", at + 1, ": ", joined(sentence)})};
+  }
+  // Returns the text from `at` up to a space, in quotation marks, with a question mark for each invisible character.
+  std::string shown_rest(std::size_t at) const {
+    std::string shown = "'";
+    for (; at < text_.size() && text_[at] != ' ' && shown.size() < 40; ++at)
+      shown += text_[at] > ' ' && text_[at] < 127 ? text_[at] : '?';
+    return shown == "'" ? "the end of the line" : shown + "'";
+  }
+
+ private:
+  std::string_view text_, file_;
+  int number_;
+  std::size_t at_ = 0;
+};
+
+// Returns true if a name of a host or user may have this character: it means nothing else to a shell or to ssh.
+inline bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
 }
 
-PARALLAX_INLINE HostResources host_of(ResourceLine& line) {
+// Reads the host at the beginning of a line.
+inline HostResources host_of(ResourceLine& line) {
   HostResources host;
   std::size_t begin = line.at();
   std::string_view name = line.word(is_name_character);
@@ -41,7 +101,8 @@ PARALLAX_INLINE HostResources host_of(ResourceLine& line) {
   return host;
 }
 
-PARALLAX_INLINE void take_devices(ResourceLine& line, HostResources& host) {
+// Takes the devices behind "host:", a rank for each.
+inline void take_devices(ResourceLine& line, HostResources& host) {
   do {
     if (line.ends()) line.refuse(line.at(), {"a device is missing"});
     std::size_t const begin = line.at();
@@ -59,7 +120,8 @@ PARALLAX_INLINE void take_devices(ResourceLine& line, HostResources& host) {
   host.ranks = static_cast<int>(host.devices.size());
 }
 
-PARALLAX_INLINE void take_settings(ResourceLine& line, HostResources& host) {
+// Reads the settings behind a host: slots=N and port=N, each at most once.
+inline void take_settings(ResourceLine& line, HostResources& host) {
   bool has_slots = false;
   while (!line.ends()) {
     std::size_t const begin = line.at();
@@ -75,7 +137,8 @@ PARALLAX_INLINE void take_settings(ResourceLine& line, HostResources& host) {
   }
 }
 
-PARALLAX_INLINE std::string mode_of(ResourceLine& line) {
+// Returns the mode behind "mode =".
+inline std::string mode_of(ResourceLine& line) {
   if (line.ends()) line.refuse(line.at(), {"a mode is missing: hybrid, all_reduce, parameter_server or async"});
   std::size_t const begin = line.at();
   std::string_view const mode = line.word([](char c) { return c > ' ' && c != '#'; });
