@@ -18,18 +18,14 @@ PARALLAX_INLINE SocketEndpoint::SocketEndpoint(SocketOptions const& given, Owned
   mailbox_.join(options.rank, options.size, options.mailbox);
   journals.join(options.size);
   try {
-    meet(std::move(listener));
+    Moment const until = std::chrono::steady_clock::now() + meeting_deadline(options);
+    meet(std::move(listener), until);
+    if (options.shared_memory) share_memory(until);
   } catch (...) {
     abort(current_error(options.rank, "SocketCommunicator"));
-    peers_.linger(std::chrono::milliseconds{250}, [](Connection const& connection) { return connection.delivered(); });
+    peers_.linger(std::chrono::milliseconds{250}, &Connection::delivered);
     throw;
   }
-}
-
-PARALLAX_INLINE void SocketEndpoint::meet(OwnedDescriptor listener) {
-  Moment const until = std::chrono::steady_clock::now() + meeting_deadline(options);
-  meet(std::move(listener), until);
-  if (options.shared_memory) share_memory(until);
 }
 
 PARALLAX_INLINE void SocketEndpoint::meet(OwnedDescriptor listener, Moment until) {
@@ -116,7 +112,7 @@ PARALLAX_INLINE void SocketEndpoint::share_memory(Moment until) {
   };
   std::unique_ptr<HostMemory> memory;
   try {
-    memory = host_meeting_.meet(peers_, options.rank, hosts, SocketHost::memory_bytes, await);
+    memory = host_meeting_.meet(peers_, options.rank, hosts, await);
   } catch (Error const&) {
     if (!failure_ || !host_meeting_.has_answered()) throw;  // else the failed one may have been together with all
   }
@@ -346,7 +342,7 @@ PARALLAX_INLINE void SocketEndpoint::answer() {
 PARALLAX_INLINE void SocketEndpoint::announce() {
   if (failure_) return;
   for (int rank = 0; rank < options.size; ++rank) tell_status(rank, FrameKind::status);
-  peers_.linger(std::chrono::seconds{1}, [](Connection const& connection) { return connection.idle(); });
+  peers_.linger(std::chrono::seconds{1}, &Connection::idle);
 }
 
 PARALLAX_INLINE void SocketEndpoint::tell_status(int to, FrameKind kind) {
@@ -379,8 +375,7 @@ PARALLAX_INLINE void SocketEndpoint::abort(Error const& reason) {
   if (birth_.in_child()) return;
   fail(reason);
   int const silent = reason.code() == Errc::timeout ? reason.rank() : -1;
-  peers_.linger(
-      std::chrono::milliseconds{250}, [](Connection const& connection) { return connection.idle(); }, silent);
+  peers_.linger(std::chrono::milliseconds{250}, &Connection::idle, silent);
 }
 
 PARALLAX_INLINE SocketEndpoint::~SocketEndpoint() {
@@ -392,7 +387,7 @@ PARALLAX_INLINE SocketEndpoint::~SocketEndpoint() {
     for (int rank = 0; rank < options.size && !failure_; ++rank) peers_.tell(rank, FrameKind::goodbye, 0, {});
   } catch (...) {  // no memory: the peers will see the end of the connection
   }
-  peers_.linger(std::chrono::seconds{1}, [](Connection const& connection) { return connection.delivered(); });
+  peers_.linger(std::chrono::seconds{1}, &Connection::delivered);
 }
 
 }  // namespace parallax::detail

@@ -93,7 +93,6 @@ class SocketEndpoint final : private FrameSink {
 
  private:
   // Brings the world together. Errors of SocketCommunicator.
-  void meet(OwnedDescriptor listener);
   void meet(OwnedDescriptor listener, Moment until);
   // Takes over the connections there are.
   void install(SocketMeeting& meeting);

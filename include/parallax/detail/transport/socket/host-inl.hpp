@@ -5,6 +5,20 @@
 
 namespace parallax::inline v0_2::detail {
 
+PARALLAX_INLINE std::unique_ptr<HostMemory> SocketHostMeeting::meet(SocketPeers& peers, int rank, std::vector<int> const& hosts,
+                                                                    Await await) {
+  rank_ = rank;
+  hosts_ = &hosts;
+  peers_ = &peers;
+  await_ = &await;
+  for (std::size_t other = 0; other < hosts.size(); ++other)
+    if (hosts[other] == hosts[static_cast<std::size_t>(rank)]) here_.push_back(static_cast<int>(other));
+  if (here_.size() == 1) return hear_answers(), nullptr;
+  auto memory = std::make_unique<HostMemory>(*this, self(), SocketHost::memory_bytes(here_.size()));
+  if (!memory->data()) memory.reset();
+  return memory;
+}
+
 PARALLAX_INLINE List<Place> SocketHostMeeting::gather(Place const& mine) {
   at(rank_).place = mine;
   at(rank_).shows = true;

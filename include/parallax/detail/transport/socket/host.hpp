@@ -35,11 +35,9 @@ class SocketHostMeeting final : public HostMeeting {
 
   explicit SocketHostMeeting(int size) : ranks_(static_cast<std::size_t>(size)), groups_(ranks_.size(), -1) {}
 
-  // Collective over the world. Returns memory of so many bytes for each pair of ranks of this host. `hosts`: by rank. None if
-  // this rank is alone, or if there is no memory.
-  template <class Bytes>
-  std::unique_ptr<HostMemory> meet(SocketPeers& peers, int rank, std::vector<int> const& hosts, Bytes const& bytes,
-                                   Await await);
+  // Collective over the world. Returns memory for a SocketHost of the ranks of this host. `hosts`: by rank. None if this rank is
+  // alone, or if there is no memory.
+  std::unique_ptr<HostMemory> meet(SocketPeers& peers, int rank, std::vector<int> const& hosts, Await await);
   // Returns true if this rank has said all words awaited by others: from then on they may be quicker.
   bool has_answered() const { return here_.size() == 1 || ranks_[static_cast<std::size_t>(rank_)].answer != Answer::none; }
   // Returns the first rank of this host in that process, or -1.
@@ -209,25 +207,6 @@ class SocketLending {
   std::vector<std::uint64_t> shown_;                       // the blocks of places asked for since the last loan
   std::array<std::vector<std::uint64_t>, channels> lent_;  // the blocks of the channel's loan
 };
-
-template <class Bytes>
-std::unique_ptr<HostMemory> SocketHostMeeting::meet(SocketPeers& peers, int rank, std::vector<int> const& hosts,
-                                                    Bytes const& bytes, Await await) {
-  rank_ = rank;
-  hosts_ = &hosts;
-  peers_ = &peers;
-  await_ = &await;
-  for (std::size_t other = 0; other < hosts.size(); ++other)
-    if (hosts[other] == hosts[static_cast<std::size_t>(rank)]) here_.push_back(static_cast<int>(other));
-  std::unique_ptr<HostMemory> memory;
-  if (here_.size() > 1) {
-    memory = std::make_unique<HostMemory>(*this, self(), bytes(here_.size()));
-    if (!memory->data()) memory.reset();
-  } else {
-    hear_answers();
-  }
-  return memory;
-}
 
 }  // namespace parallax::detail
 

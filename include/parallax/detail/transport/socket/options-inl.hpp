@@ -9,19 +9,20 @@ PARALLAX_INLINE std::chrono::nanoseconds meeting_deadline(SocketOptions const& o
   return options.meeting_deadline.count() > 0 ? options.meeting_deadline : options.deadline;
 }
 
-PARALLAX_INLINE std::string environment(char const* name) {
+// Returns a variable of the environment; empty if it is not set.
+inline std::string environment(char const* name) {
   char const* const value = std::getenv(name);
   return value ? value : "";
 }
 
-PARALLAX_INLINE int number_in_environment(char const* name, int least) {
+// Returns a number in a variable, from `least` on. Error (invalid_argument) if it is missing, or no such number.
+inline int number_in_environment(char const* name, int least) {
   std::string const text = environment(name);
-  int number = 0;
-  auto const [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || failure != std::errc{} || end != text.data() + text.size() || number < least)
+  auto const number = whole_number(text);
+  if (!number || *number < least)
     throw Error{Errc::invalid_argument, -1, "SocketCommunicator", "",
                 joined({"the environment says ", name, "='", text, "', where a number from ", least, " on is expected"})};
-  return number;
+  return *number;
 }
 
 PARALLAX_INLINE std::string key_in_file(std::string const& path) {
@@ -46,7 +47,8 @@ PARALLAX_INLINE char const* rank_claims(Environment variable) {
   return rank ? rank : variable("JOB_COMPLETION_INDEX");
 }
 
-PARALLAX_INLINE int port_in_environment() {
+// Returns the port of rank 0, as the environment has it. Error (invalid_argument).
+inline int port_in_environment() {
   if (!environment("PARALLAX_PORT").empty()) return number_in_environment("PARALLAX_PORT", 1);
   int const port = number_in_environment("MASTER_PORT", 1);
   if (environment("TORCHELASTIC_USE_AGENT_STORE") != "True") return port;
@@ -55,7 +57,8 @@ PARALLAX_INLINE int port_in_environment() {
   return 20000 + static_cast<int>(checksum(start.data(), start.size()) % 12000);  // below the ports given away by systems
 }
 
-PARALLAX_INLINE std::string address_in_environment() {
+// Returns the address of rank 0, as the environment has it. Error (invalid_argument).
+inline std::string address_in_environment() {
   std::string const told = environment("PARALLAX_RENDEZVOUS"), host = environment("MASTER_ADDR");
   if (!told.empty()) return told;
   int const port = port_in_environment();

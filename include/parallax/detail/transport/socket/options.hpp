@@ -4,10 +4,8 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -63,23 +61,11 @@ std::optional<SocketOptions> socket_options_from_environment();
 
 namespace detail {
 
-// Returns a variable of the environment; empty if it is not set.
-std::string environment(char const* name);
-
-// Returns a number in a variable, from `least` on. Error (invalid_argument) if it is missing, or no such number.
-int number_in_environment(char const* name, int least);
-
 // Returns the content of the file, without spaces and lines' ends behind it. Error (file).
 std::string key_in_file(std::string const& path);
 
 // Returns the variable of the rank if all of a rank's variables are there, else null.
 char const* rank_claims(Environment variable);
-
-// Returns the port of rank 0, as the environment has it. Error (invalid_argument).
-int port_in_environment();
-
-// Returns the address of rank 0, as the environment has it. Error (invalid_argument).
-std::string address_in_environment();
 
 }  // namespace detail
 

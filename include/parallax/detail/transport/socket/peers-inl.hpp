@@ -56,6 +56,17 @@ PARALLAX_INLINE void SocketPeers::sleep(std::chrono::nanoseconds at_most) {
   if (!std::exchange(news_, false)) wait(at_most);
 }
 
+PARALLAX_INLINE void SocketPeers::linger(std::chrono::milliseconds at_most, bool (Connection::*done)() const, int but) noexcept
+    try {
+  auto const until = std::chrono::steady_clock::now() + at_most;
+  auto const over = [&](Peer const& peer) { return peer.parted || peer.rank == but || (peer.connection.*done)(); };
+  while (!std::all_of(peers_.begin(), peers_.end(), over) && std::chrono::steady_clock::now() < until) {
+    wait(std::chrono::milliseconds{1});
+    move_on();
+  }
+} catch (...) {  // no memory: the peers will see the end of the connection
+}
+
 PARALLAX_INLINE void SocketPeers::fail(Error const& reason, std::uint64_t given_up) {
   for (Peer& peer : peers_) {
     peer.connection.give_up();
@@ -79,7 +90,7 @@ PARALLAX_INLINE void tell_refused(OwnedDescriptor socket, Error const& why, Fram
   SocketPeers refused{1, told};
   refused.connect(0, std::move(socket), "");
   refused.fail(why);
-  refused.linger(std::chrono::milliseconds{250}, [](Connection const& connection) { return connection.delivered(); });
+  refused.linger(std::chrono::milliseconds{250}, &Connection::delivered);
 }
 
 PARALLAX_INLINE void SocketPeers::withdraw(int channel) {

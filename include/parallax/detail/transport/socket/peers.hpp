@@ -71,10 +71,9 @@ class SocketPeers {
   void move_on();
   // Returns when something can be read or written, or after so long; at once, if something came since the last call.
   void sleep(std::chrono::nanoseconds at_most);
-  // Moves on until all connections are done, so long at most; done(connection) is asked for ranks that have not parted. Nobody
-  // waits for `but`, a rank.
-  template <class Done>
-  void linger(std::chrono::milliseconds at_most, Done const& done, int but = -1) noexcept;
+  // Moves on until all connections are done, so long at most; `done` is asked for ranks that have not parted. Nobody waits for
+  // `but`, a rank.
+  void linger(std::chrono::milliseconds at_most, bool (Connection::*done)() const, int but = -1) noexcept;
 
   // Forgets all unsent messages, drops all arrivals, and tells all the reason: at once, if there is no memory to keep it.
   // `given_up`: the number that goes along.
@@ -110,20 +109,6 @@ class SocketPeers {
   OwnedDescriptor ready_;    // of epoll: the connections to be looked at
   bool news_ = false;        // something came since the last `sleep`
 };
-
-template <class Done>
-void SocketPeers::linger(std::chrono::milliseconds at_most, Done const& done, int but) noexcept try {
-  auto const until = std::chrono::steady_clock::now() + at_most;
-  auto const all = [&] {
-    return std::all_of(peers_.begin(), peers_.end(),
-                       [&](Peer const& peer) { return peer.parted || peer.rank == but || done(peer.connection); });
-  };
-  while (!all() && std::chrono::steady_clock::now() < until) {
-    wait(std::chrono::milliseconds{1});
-    move_on();
-  }
-} catch (...) {  // no memory: the peers will see the end of the connection
-}
 
 // Tells a rank the reason why it must not join, and waits a quarter of a second at most until its system has it. `told` hears
 // arrivals meanwhile.
