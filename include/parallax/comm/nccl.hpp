@@ -144,8 +144,7 @@ class NcclCommunicator<Host>::Channels final : public detail::DeviceChannels, pu
                   "NCCL says rank " + std::to_string(rank) + " of " + std::to_string(size) + ", the host communicator rank " +
                       std::to_string(host.rank()) + " of " + std::to_string(host.size())};
   }
-  Channels(Channels const&) = delete;
-  Channels& operator=(Channels const&) = delete;
+  Channels(Channels&&) = delete;
 
   // An exchange of blocks.
   void post(int channel, Transfer const& transfer) {
@@ -159,7 +158,7 @@ class NcclCommunicator<Host>::Channels final : public detail::DeviceChannels, pu
   // Posts a sum or a gathering, with equally much from every rank.
   void post(int channel, Collective const& collective) {
     supervise();
-    check_idle(*host_, channel, name(collective.kind));
+    check_idle(*host_, channel, names(collective.kind).operation);
     ChannelState& state = open(channel);
     state.collective = collective;
     set_out(channel, state, [&](std::size_t) { return collective.count * collective.element; });
@@ -218,15 +217,18 @@ class NcclCommunicator<Host>::Channels final : public detail::DeviceChannels, pu
     int channel = 0;
   };
 
-  // As errors name the operation.
-  static char const* name(Kind kind) {
+  // The names of an operation, and of NCCL's call for it, in errors.
+  struct Names {
+    char const *operation, *call;
+  };
+  static Names names(Kind kind) {
     switch (kind) {
-      case Kind::exchange: return "ialltoallv_device";
-      case Kind::sum: return "iallreduce_device";
-      case Kind::sum_of_part: return "ireduce_scatter_device";
-      case Kind::gather: return "iallgather_device";
+      case Kind::exchange: return {"ialltoallv_device", "ncclGroupEnd"};
+      case Kind::sum: return {"iallreduce_device", "ncclAllReduce"};
+      case Kind::sum_of_part: return {"ireduce_scatter_device", "ncclReduceScatter"};
+      case Kind::gather: return {"iallgather_device", "ncclAllGather"};
     }
-    return "an operation that is none";
+    return {"an operation that is none", "NCCL"};
   }
 
   bool is_self(std::size_t rank) const { return static_cast<int>(rank) == host_->rank(); }
@@ -279,7 +281,7 @@ class NcclCommunicator<Host>::Channels final : public detail::DeviceChannels, pu
       if (!device::is_captured(queue.stream)) next_.ahead.record(queue.stream);
       begin(state);
     }
-    if (!settled(call_of(state.collective.kind))) return false;
+    if (!settled(names(state.collective.kind).call)) return false;
     watch(channel, state);
     return true;
   }
@@ -303,7 +305,7 @@ class NcclCommunicator<Host>::Channels final : public detail::DeviceChannels, pu
   // Throws Error (mismatch) with a rank whose operation is another, or of another size.
   void compare(ChannelState const& state) const {
     auto const refuse = [&](std::size_t rank, std::string const& what) {
-      throw Error{Errc::mismatch, static_cast<int>(rank), name(state.collective.kind), "",
+      throw Error{Errc::mismatch, static_cast<int>(rank), names(state.collective.kind).operation, "",
                   "rank " + std::to_string(rank) + " " + what + " rank " + std::to_string(host_->rank())};
     };
     for (std::size_t rank = 0; rank < state.heard.size(); ++rank) {
@@ -313,7 +315,7 @@ class NcclCommunicator<Host>::Channels final : public detail::DeviceChannels, pu
       std::size_t const expected =
           exchange ? state.transfer.from[rank].bytes : state.collective.count * state.collective.element;
       if (heard.kind != static_cast<std::uint64_t>(state.collective.kind))
-        refuse(rank, std::string{"posted "} + name(static_cast<Kind>(heard.kind)) + " where this was posted by");
+        refuse(rank, std::string{"posted "} + names(static_cast<Kind>(heard.kind)).operation + " where this was posted by");
       if (heard.bytes != expected)
         refuse(rank, (exchange ? "sent " : "brought ") + std::to_string(heard.bytes) + " bytes where " +
                          std::to_string(expected) + " were expected by");
@@ -335,17 +337,7 @@ class NcclCommunicator<Host>::Channels final : public detail::DeviceChannels, pu
   // A non-blocking communicator may be at it still: it is polled by `settled`.
   void began(ncclResult_t result, Kind kind) {
     unsettled_ = result == ncclInProgress;
-    check(result, call_of(kind));
-  }
-  // As errors name NCCL's call.
-  static char const* call_of(Kind kind) {
-    switch (kind) {
-      case Kind::exchange: return "ncclGroupEnd";
-      case Kind::sum: return "ncclAllReduce";
-      case Kind::sum_of_part: return "ncclReduceScatter";
-      case Kind::gather: return "ncclAllGather";
-    }
-    return "NCCL";
+    check(result, names(kind).call);
   }
 
   // The first failure of a call is reported; an open group is closed.
@@ -394,7 +386,7 @@ class NcclCommunicator<Host>::Channels final : public detail::DeviceChannels, pu
     if (device::is_captured(queue.stream)) return;
     next_.behind.record(queue.stream);
     next_.since.reset();
-    next_.operation = name(state.collective.kind);
+    next_.operation = names(state.collective.kind).operation;
     next_.channel = channel;
     if (busy_ == watched_.size()) watched_.emplace_back();
     std::swap(watched_[busy_++], next_);
