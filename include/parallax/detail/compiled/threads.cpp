@@ -1,6 +1,5 @@
 // Source of parallax::compiled: ranks as threads, and the start of programs.
 #define PARALLAX_INLINE
-#include "parallax/detail/launch/entrances-inl.hpp"
 #include "parallax/detail/launch/guard-inl.hpp"
 #include "parallax/detail/launch/last_words-inl.hpp"
 #include "parallax/detail/launch/launcher-inl.hpp"

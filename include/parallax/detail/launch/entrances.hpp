@@ -86,10 +86,19 @@ namespace detail {
 inline constinit Entrance* last_entrance = nullptr;
 
 // Returns the entrance of this name, or null.
-Entrance const* entrance_by_name(std::string_view name);
+inline Entrance const* entrance_by_name(std::string_view name) {
+  Entrance const* entrance = last_entrance;
+  while (entrance && entrance->name != name) entrance = entrance->next;
+  return entrance;
+}
 
 // Returns the entrance for this process: of all that claim it, the one of least precedence; null for none.
-Entrance const* entrance_of(Environment variable);
+inline Entrance const* entrance_of(Environment variable) {
+  Entrance const* first = nullptr;
+  for (Entrance const* entrance = last_entrance; entrance; entrance = entrance->next)
+    if (entrance->claims(variable) && (!first || entrance->precedence < first->precedence)) first = entrance;
+  return first;
+}
 
 // Returns true if the program has an entrance of this name.
 inline bool has_entrance(std::string_view name) { return entrance_by_name(name) != nullptr; }
@@ -103,10 +112,9 @@ int exit_code_of(Body& body, World& world) {
 }  // namespace detail
 
 // Makes an entrance known, before `main` begins, as the initialiser of a variable. Always true.
-bool add_entrance(Entrance& entrance);
+inline bool add_entrance(Entrance& entrance) {
+  entrance.next = std::exchange(detail::last_entrance, &entrance);
+  return true;
+}
 
 }  // namespace parallax
-
-#if !defined(PARALLAX_COMPILED)
-#include "parallax/detail/launch/entrances-inl.hpp"
-#endif
