@@ -14,11 +14,8 @@ class OwnedDescriptor {
   OwnedDescriptor() = default;
   explicit OwnedDescriptor(int number) : number_{number} {}
   OwnedDescriptor(OwnedDescriptor&& other) noexcept : number_{std::exchange(other.number_, -1)} {}
-  OwnedDescriptor& operator=(OwnedDescriptor&& other) noexcept {
-    if (this != &other) {
-      close();
-      number_ = std::exchange(other.number_, -1);
-    }
+  OwnedDescriptor& operator=(OwnedDescriptor other) noexcept {
+    std::swap(number_, other.number_);
     return *this;
   }
   ~OwnedDescriptor() { close(); }

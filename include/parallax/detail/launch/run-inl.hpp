@@ -32,13 +32,6 @@ inline int run_on_threads(int size, RunBody body, RunOptions const& options) {
   return 0;
 }
 
-// Runs `body` on one rank alone.
-inline int run_alone(RunBody body) {
-  SelfCommunicator own;
-  JoinedWorld world{own};
-  return body(world);
-}
-
 // Runs `body` on threads, or on one rank alone. Neither is joined with others: any error ends this process alone.
 inline int run_here(int threads, RunBody body, RunOptions const& options, Start const& start, bool self) {
   Birth const birth;
@@ -46,8 +39,10 @@ inline int run_here(int threads, RunBody body, RunOptions const& options, Start 
     Membership const joined{threads ? "threads" : "", threads ? threads : 1, has_entrance("MPI"), has_entrance("sockets")};
     if (options.guard) check_start(start, joined, "run");
     int const by_itself = threads ? threads : options.threads;
-    if (by_itself == 0 && self) return run_alone(body);
-    return run_on_threads(by_itself ? by_itself : 1, body, options);
+    if (by_itself > 0 || !self) return run_on_threads(by_itself ? by_itself : 1, body, options);
+    SelfCommunicator own;
+    JoinedWorld world{own};
+    return body(world);
   } catch (...) {
     end_child(birth, 0);
     return end_by(0, current_error(0, "the training of a rank"));

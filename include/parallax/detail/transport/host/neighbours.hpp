@@ -108,23 +108,18 @@ class Neighbours {
 
   // Of a block: not begun, in the ring or in part, given up there, or over.
   enum class Stage : unsigned char { waiting, streaming, stuck, done };
-  // A block of this rank's, in the order of posting. `posted`: its box says so.
-  struct Outgoing {
+  // A block in the order of posting: of this rank's on its way out, or expected by it.
+  template <class Byte>
+  struct Block {
     int channel, rank;
     std::uint64_t number;
-    std::byte const* data;
+    Byte* data;
     std::size_t bytes, moved = 0;
     Stage stage = Stage::waiting;
-    bool posted = false;
+    bool posted = false;  // of an outgoing one: its box says so
   };
-  // A block expected by this rank.
-  struct Incoming {
-    int channel, rank;
-    std::uint64_t number;
-    std::byte* data;
-    std::size_t bytes, moved = 0;
-    Stage stage = Stage::waiting;
-  };
+  using Outgoing = Block<std::byte const>;
+  using Incoming = Block<std::byte>;
 
   // Returns the bytes of a ring: small enough for the caches, and for a container's default of shared memory, 64 MB.
   static std::size_t ring_size(std::size_t ranks);
