@@ -45,8 +45,7 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
   class Channels final : public detail::DeviceChannels, public DeviceWaiter {
    public:
     Channels(ThreadCommunicator& host, CudaQueue given) : queue{given.awaited_by(*this)}, host_{&host} {}
-    Channels(Channels const&) = delete;
-    Channels& operator=(Channels const&) = delete;
+    Channels(Channels&&) = delete;
     // Gives up the operations in flight: their events must not go while a peer may use them.
     ~Channels() {
       for (int channel = 0; channel < channels; ++channel)

@@ -56,8 +56,7 @@ class Staged<Host>::Channels final : public detail::DeviceChannels, public Devic
  public:
   // Local. Refers to the host communicator and the queue.
   Channels(Host& host, CudaQueue given) : queue{given.awaited_by(*this)}, host_{&host} {}
-  Channels(Channels const&) = delete;
-  Channels& operator=(Channels const&) = delete;
+  Channels(Channels&&) = delete;
   ~Channels() {
     for (std::optional<ChannelState> const& state : states_) {  // the device may still be using the pinned memory
       if (state && state->leaving) state->left.synchronize();

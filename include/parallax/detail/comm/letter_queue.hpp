@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -55,8 +54,7 @@ inline void check_writer(int rank, int size, int from) {
 class LetterQueue {
  public:
   LetterQueue() = default;
-  LetterQueue(LetterQueue const&) = delete;
-  LetterQueue& operator=(LetterQueue const&) = delete;
+  LetterQueue(LetterQueue&&) = delete;
   ~LetterQueue() {
     for (Ring* ring = reading_ ? reading_ : first_.seen(); ring;) delete std::exchange(ring, ring->next.seen());
   }
@@ -103,12 +101,8 @@ class LetterQueue {
 
     // Returns the slot of a letter; its memory is kept from one letter to the next.
     std::vector<std::byte>& at(std::uint64_t number) { return letters[static_cast<std::size_t>(number % capacity)]; }
-    bool full() const {  // for the writer
-      return written.own() - read.seen() == capacity;
-    }
-    bool empty() const {  // for the reader
-      return read.own() == written.seen();
-    }
+    bool full() const { return written.own() - read.seen() == capacity; }  // for the writer
+    bool empty() const { return read.own() == written.seen(); }            // for the reader
 
     // A power of two times the window.
     std::size_t const capacity;

@@ -197,8 +197,7 @@ class SignalsNoted {
       ::sigaction(numbers[i], &noted, &before_[i]);
     }
   }
-  SignalsNoted(SignalsNoted const&) = delete;
-  SignalsNoted& operator=(SignalsNoted const&) = delete;
+  SignalsNoted(SignalsNoted&&) = delete;
   ~SignalsNoted() {
     for (std::size_t i = 0; i < numbers.size(); ++i) ::sigaction(numbers[i], &before_[i], nullptr);
   }
@@ -250,8 +249,7 @@ class LaunchedJob {
     key_ = key && *key ? key : new_job_key();
     if (!alone) say_what_stays();
   }
-  LaunchedJob(LaunchedJob const&) = delete;
-  LaunchedJob& operator=(LaunchedJob const&) = delete;
+  LaunchedJob(LaunchedJob&&) = delete;
   ~LaunchedJob() { kill_all(SIGKILL), collect(true); }
 
   int run() {

@@ -52,8 +52,7 @@ class HostMemory {
   // Collective over the ranks of the host; this one has place `self`. Zeros. `data` is null on all of them if one could not
   // find a place shown by another: then none reaches memory of others.
   PARALLAX_COLD HostMemory(HostMeeting& host, std::size_t self, std::size_t bytes);
-  HostMemory(HostMemory const&) = delete;
-  HostMemory& operator=(HostMemory const&) = delete;
+  HostMemory(HostMemory&&) = delete;
   ~HostMemory();
 
   // Returns the memory, at another address in every process; null if there is none.

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <mpi.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstddef>
@@ -67,8 +66,7 @@ class MpiHostMeeting final : public HostMeeting {
 struct MpiEndpoint {
   // Collective over `parent`. Throws, and ends the job, like MpiCommunicator.
   MpiEndpoint(MPI_Comm parent, MpiOptions const& given);
-  MpiEndpoint(MpiEndpoint const&) = delete;
-  MpiEndpoint& operator=(MpiEndpoint const&) = delete;
+  MpiEndpoint(MpiEndpoint&&) = delete;
   ~MpiEndpoint();
 
   // Opens an operation on a channel: then its blocks are started, and it is polled until it is complete or withdrawn.

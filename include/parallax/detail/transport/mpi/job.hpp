@@ -43,8 +43,7 @@ class MpiEnvironment {
   MpiEnvironment() { initialise(nullptr, nullptr); }
   // With the arguments of `main`. MPI may take its own out of them.
   MpiEnvironment(int& argc, char**& argv) { initialise(&argc, &argv); }
-  MpiEnvironment(MpiEnvironment const&) = delete;
-  MpiEnvironment& operator=(MpiEnvironment const&) = delete;
+  MpiEnvironment(MpiEnvironment&&) = delete;
   // Collective, as MPI_Finalize, if it initialised MPI and no exception is unwinding; else local.
   ~MpiEnvironment();
 
@@ -75,8 +74,7 @@ class MpiStart {
  public:
   MpiStart();
   ~MpiStart() { lasts_ = false; }
-  MpiStart(MpiStart const&) = delete;
-  MpiStart& operator=(MpiStart const&) = delete;
+  MpiStart(MpiStart&&) = delete;
 
  private:
   // Called by `exit`.
@@ -176,8 +174,9 @@ int mpi_count(std::size_t count);
 // no one, instead of to the handler of the message's communicator. While this lives, such errors are returned. MPICH 5 is
 // without the fault; it is the first with MPI 5, and its ABI.
 class MpiErrorsAreReturned {
-#if MPI_VERSION < 5
  public:
+  MpiErrorsAreReturned(MpiErrorsAreReturned&&) = delete;
+#if MPI_VERSION < 5
   MpiErrorsAreReturned() {
     MPI_Comm_get_errhandler(MPI_COMM_WORLD, &before_);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -190,12 +189,8 @@ class MpiErrorsAreReturned {
  private:
   MPI_Errhandler before_ = MPI_ERRHANDLER_NULL;
 #else
- public:
   MpiErrorsAreReturned() {}
 #endif
- public:
-  MpiErrorsAreReturned(MpiErrorsAreReturned const&) = delete;
-  MpiErrorsAreReturned& operator=(MpiErrorsAreReturned const&) = delete;
 };
 
 }  // namespace detail

@@ -30,8 +30,7 @@ inline List<std::vector<std::byte>> mpi_letters_left;
 class MpiMailbox {
  public:
   MpiMailbox() = default;
-  MpiMailbox(MpiMailbox const&) = delete;
-  MpiMailbox& operator=(MpiMailbox const&) = delete;
+  MpiMailbox(MpiMailbox&&) = delete;
   ~MpiMailbox();
 
   // Called once, before anything else, with the same tags and bounds on all ranks: requests have `first_tag`, answers the next.
@@ -114,8 +113,7 @@ class MpiMailbox {
 class MpiJournals {
  public:
   MpiJournals() = default;
-  MpiJournals(MpiJournals const&) = delete;
-  MpiJournals& operator=(MpiJournals const&) = delete;
+  MpiJournals(MpiJournals&&) = delete;
   ~MpiJournals();
 
   // This rank's own. While it is open, the process owes its peers a `finish`: see MpiDebts.

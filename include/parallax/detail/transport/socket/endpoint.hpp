@@ -35,8 +35,7 @@ class SocketEndpoint final : private FrameSink {
  public:
   // Collective. `listener`: rank 0's own, or none. Errors of SocketCommunicator.
   SocketEndpoint(SocketOptions const& given, OwnedDescriptor listener);
-  SocketEndpoint(SocketEndpoint const&) = delete;
-  SocketEndpoint& operator=(SocketEndpoint const&) = delete;
+  SocketEndpoint(SocketEndpoint&&) = delete;
   // Says goodbye, or the reason of the communicator's failure, and waits a second at most for it to be heard. A forked child
   // says nothing, here and in `abort`: the connections are its parent's.
   ~SocketEndpoint();

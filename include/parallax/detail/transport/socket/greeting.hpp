@@ -56,8 +56,7 @@ class Greeting {
     if (calls_) say(&my_hello_, sizeof my_hello_);
     hear(&their_hello_, sizeof their_hello_);
   }
-  Greeting(Greeting const&) = delete;
-  Greeting& operator=(Greeting const&) = delete;
+  Greeting(Greeting&&) = delete;
 
   // Returns the connection, and the events for a poll.
   int socket() const { return socket_.get(); }
