@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstring>
 #include <new>
-#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -57,8 +56,8 @@ class AnyRequest {
     Owned<R> request;
   };
   template <class R>
-  using Stored = std::conditional_t<sizeof(R) <= capacity && alignof(R) <= alignof(std::max_align_t) &&
-                                      std::is_nothrow_move_constructible_v<R>, R, Box<R>>;
+  using Stored = std::conditional_t<
+      sizeof(R) <= capacity && alignof(R) <= alignof(std::max_align_t) && std::is_nothrow_move_constructible_v<R>, R, Box<R>>;
 
   // The functions of one kind of request, called with its address. One table for each type ever put inside.
   struct Table {
@@ -168,11 +167,11 @@ struct AnyCommunicator::EdgeOf final : Edge {
     else return ignore arguments, otherwise;                                                  \
   }
 // C's own operation, with its request made an AnyRequest; else Error (misuse).
-#define PARALLAX_OPERATION(ability, name, parameters, arguments)    \
-  Request name parameters override {                                \
-    if constexpr (ability<C>) return Request{comm.name arguments};  \
-    ignore arguments;                                               \
-    lacks(#name, "all-reduce of its own");                          \
+#define PARALLAX_OPERATION(ability, name, parameters, arguments)   \
+  Request name parameters override {                               \
+    if constexpr (ability<C>) return Request{comm.name arguments}; \
+    ignore arguments;                                              \
+    lacks(#name, "all-reduce of its own");                         \
   }
 #include "parallax/detail/comm/abilities.hpp"
 

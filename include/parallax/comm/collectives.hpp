@@ -3,8 +3,6 @@
 
 #include <concepts>
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -199,9 +197,7 @@ void allreduce(C& comm, std::span<T> values) {
 // Overload for an array: a span of as many elements as its type says.
 template <std::floating_point T, std::size_t N, Communicator C>
   requires(N != std::dynamic_extent)
-void allreduce(C& comm, std::span<T, N> values) {
-  allreduce(comm, std::span<T>{values});
-}
+void allreduce(C& comm, std::span<T, N> values) { allreduce(comm, std::span<T>{values}); }
 
 // In place: every rank ends with the values of rank `root`. Throws Error (invalid_argument), before anything is sent, for a
 // root that is no rank.
@@ -220,8 +216,6 @@ void broadcast(C& comm, std::span<T> values, int root = 0) {
 // Overload for an array.
 template <class T, std::size_t N, Communicator C>
   requires(N != std::dynamic_extent)
-void broadcast(C& comm, std::span<T, N> values, int root = 0) {
-  broadcast(comm, std::span<T>{values}, root);
-}
+void broadcast(C& comm, std::span<T, N> values, int root = 0) { broadcast(comm, std::span<T>{values}, root); }
 
 }  // namespace parallax

@@ -106,7 +106,7 @@ concept Communicator = requires(C& comm, C const& view, int channel, Transfer co
   { view.rank() } -> std::same_as<int>;
   { view.size() } -> std::same_as<int>;
   { comm.ialltoallv(channel, transfer) } -> Request;
-  {comm.abort(reason)};
+  { comm.abort(reason) };
   { view.deadline() } -> std::convertible_to<std::chrono::nanoseconds>;
 };
 
@@ -305,10 +305,8 @@ concept LendsMemory = KnowsSharedMemory<C> && requires(C& comm, C const& view, i
   { comm.address_of(place) } -> std::same_as<std::byte*>;
   { comm.lend(channel) } -> std::same_as<std::uint64_t>;
   { comm.hold(channel, rank, number) } -> std::same_as<bool>;
-  { comm.release(channel, rank) }
-  noexcept;
-  { comm.reclaim(channel) }
-  noexcept;
+  { comm.release(channel, rank) } noexcept;
+  { comm.reclaim(channel) } noexcept;
 };
 
 // Optional ability: exchanges blocks in memory of another space than the host's, in the order of that space's queue (of CUDA: a

@@ -12,8 +12,6 @@
 #include <cstring>
 #include <optional>
 #include <string>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "parallax/comm/communicator.hpp"

@@ -7,9 +7,7 @@
 #include <cstring>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "parallax/comm/collectives.hpp"

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 #include "parallax/core/error.hpp"
 #include "parallax/detail/core/function_ref.hpp"

@@ -2,7 +2,6 @@
 // endpoint (detail/transport/socket/endpoint.hpp) owns one, and hands it all blocks from its connections.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>

@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <ctime>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
