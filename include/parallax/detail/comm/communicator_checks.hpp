@@ -39,37 +39,28 @@ consteval CommunicatorLack communicator_lacks() {
   }
 }
 
+// The beginning of each sentence on a type that is no communicator.
+#define PARALLAX_NO_COMMUNICATOR "parallax: a Session is made over a communicator (see comm/communicator.hpp), and "
+
 // One of its assertions fails if C is no communicator.
 template <class C>
 struct check_communicator {
   // The lack examined by each assertion.
   static constexpr CommunicatorLack lack = communicator_lacks<C>();
-  static_assert(lack != CommunicatorLack::mutability,
-                "parallax: a Session is made over a communicator (see comm/communicator.hpp), and this one is const");
-  static_assert(lack != CommunicatorLack::rank,
-                "parallax: a Session is made over a communicator (see comm/communicator.hpp), and this type lacks "
-                "int rank() const");
-  static_assert(lack != CommunicatorLack::size,
-                "parallax: a Session is made over a communicator (see comm/communicator.hpp), and this type lacks "
-                "int size() const");
-  static_assert(lack != CommunicatorLack::ialltoallv,
-                "parallax: a Session is made over a communicator (see comm/communicator.hpp), and this type lacks "
-                "ialltoallv(channel, transfer)");
+  static_assert(lack != CommunicatorLack::mutability, PARALLAX_NO_COMMUNICATOR "this one is const");
+  static_assert(lack != CommunicatorLack::rank, PARALLAX_NO_COMMUNICATOR "this type lacks int rank() const");
+  static_assert(lack != CommunicatorLack::size, PARALLAX_NO_COMMUNICATOR "this type lacks int size() const");
+  static_assert(lack != CommunicatorLack::ialltoallv, PARALLAX_NO_COMMUNICATOR "this type lacks ialltoallv(channel, transfer)");
   static_assert(lack != CommunicatorLack::movable,
-                "parallax: a Session is made over a communicator (see comm/communicator.hpp), and what this one's "
-                "ialltoallv(channel, transfer) returns is not movable");
+                PARALLAX_NO_COMMUNICATOR "what this one's ialltoallv(channel, transfer) returns is not movable");
   static_assert(lack != CommunicatorLack::test,
-                "parallax: a Session is made over a communicator (see comm/communicator.hpp), and what this one's "
-                "ialltoallv(channel, transfer) returns lacks bool test()");
+                PARALLAX_NO_COMMUNICATOR "what this one's ialltoallv(channel, transfer) returns lacks bool test()");
   static_assert(lack != CommunicatorLack::waiting_for,
-                "parallax: a Session is made over a communicator (see comm/communicator.hpp), and what this one's "
-                "ialltoallv(channel, transfer) returns lacks int waiting_for() const");
-  static_assert(lack != CommunicatorLack::abort,
-                "parallax: a Session is made over a communicator (see comm/communicator.hpp), and this type lacks "
-                "abort(reason)");
-  static_assert(lack != CommunicatorLack::deadline,
-                "parallax: a Session is made over a communicator (see comm/communicator.hpp), and this type lacks "
-                "deadline() const");
+                PARALLAX_NO_COMMUNICATOR "what this one's ialltoallv(channel, transfer) returns lacks int waiting_for() const");
+  static_assert(lack != CommunicatorLack::abort, PARALLAX_NO_COMMUNICATOR "this type lacks abort(reason)");
+  static_assert(lack != CommunicatorLack::deadline, PARALLAX_NO_COMMUNICATOR "this type lacks deadline() const");
 };
+
+#undef PARALLAX_NO_COMMUNICATOR
 
 }  // namespace parallax::detail
