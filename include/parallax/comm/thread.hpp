@@ -138,10 +138,8 @@ class ThreadCommunicator {
     int missing = 0, unposted = 0;  // blocks not yet arrived; blocks without a free box so far
     // State of the blocks from and to a rank.
     struct Peer {
-      // There is none to come, or it was taken.
-      bool arrived;
-      // It lies in its box, or has.
-      bool posted;
+      bool arrived;  // there is none to come, or it was taken
+      bool posted;   // it lies in its box, or has
     };
     List<Peer> peers;  // by rank
   };

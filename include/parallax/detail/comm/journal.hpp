@@ -54,15 +54,12 @@ struct RankStatus {
   static constexpr std::size_t entries = 8;
 
   std::array<JournalEntry, entries> last;  // last[(count - 1) % entries] is the latest
-  // Number of operations ever entered.
-  std::uint64_t count = 0;
-  std::int64_t told = 0;     // ns of the teller's clock at this word
-  std::int32_t waiting = 0;  // 1: inside an operation, waiting for others
-  // The rank that it waits for; -1: it waits for none, or cannot tell.
-  std::int32_t waiting_for = -1;
-  std::int64_t pause = 0;  // most ns of its work on `pausing`; 0: it has announced nothing
-  // The rank's announced work; empty if it has announced nothing.
-  JournalWord pausing;
+  std::uint64_t count = 0;                 // of operations ever entered
+  std::int64_t told = 0;                   // ns of the teller's clock at this word
+  std::int32_t waiting = 0;                // 1: inside an operation, waiting for others
+  std::int32_t waiting_for = -1;           // the rank that it waits for; -1: it waits for none, or cannot tell
+  std::int64_t pause = 0;                  // most ns of its work on `pausing`; 0: it has announced nothing
+  JournalWord pausing;                     // the rank's announced work; empty if it has announced nothing
 
   // Returns the operation entered last, inside this status; null if there is none.
   JournalEntry const* latest() const { return count ? &last[(count - 1) % entries] : nullptr; }

@@ -28,8 +28,7 @@ enum class Launcher { none, mpi, slurm, torch, flux };
 // Number of processes launched together, this one included, and the variable that says so.
 struct Launched {
   Launcher by = Launcher::none;
-  // Null if no variable says so.
-  char const* variable = nullptr;
+  char const* variable = nullptr;  // null if no variable says so
   int size = 1;
 };
 
@@ -37,10 +36,8 @@ struct Launched {
 struct Membership {
   // Way of joining: "MPI", "threads", or the name of another entrance. Empty: the process is alone.
   std::string_view by;
-  // Ranks of the joined world.
-  int size = 1;
-  // Ways in the program: MPI, and sockets.
-  bool has_mpi = false, has_sockets = false;
+  int size = 1;                               // of the joined world
+  bool has_mpi = false, has_sockets = false;  // ways in the program
 };
 
 // Returns the launch told by the environment. Variables are inherited: an outer launcher's may be there beside those of this

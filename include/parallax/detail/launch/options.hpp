@@ -30,19 +30,13 @@ inline constexpr std::string_view run_help =
 
 // Content of the command line.
 struct RunArguments {
-  // 0: nothing was said.
-  int ranks = 0;
-  // Of hosts; null: nothing was said.
-  char const* hosts = nullptr;
-  // Start of ranks on hosts by mpiexec, and its name; null: as it is found.
-  bool by_mpi = false;
-  char const* mpiexec = nullptr;
-  // Passes on the output of ranks on hosts, beside rank 0's.
-  bool all_speak = true;
-  bool guard = true;
-  bool help = false;
-  // The mistake in the command line, in a sentence; else empty.
-  std::string mistake;
+  int ranks = 0;                  // 0: nothing was said
+  char const* hosts = nullptr;    // the file of hosts; null: nothing was said
+  bool by_mpi = false;            // ranks on hosts are started by mpiexec
+  char const* mpiexec = nullptr;  // its name; null: as it is found
+  bool all_speak = true;          // passes on the output of ranks on hosts, beside rank 0's
+  bool guard = true, help = false;
+  std::string mistake;  // in the command line, in a sentence; else empty
 };
 
 // Reads the options of `run`, and takes them out of the arguments, wrong ones as well. The first of several mistakes is kept.

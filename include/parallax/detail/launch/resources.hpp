@@ -28,18 +28,12 @@ namespace parallax::inline v0_2 {
 
 // A line of the file: a host with its ranks.
 struct HostResources {
-  // As ssh takes it, without brackets.
-  std::string name;
-  // Empty: the user who starts the job.
-  std::string user;
-  // Of ssh; 0: ssh's own default.
-  int port = 0;
-  // Of each rank; empty: none has one.
-  std::vector<int> devices;
-  // Number of ranks on the host; as many as devices, if these are named.
-  int ranks = 1;
-  // In the file, from 1.
-  int line = 0;
+  std::string name;          // as ssh takes it, without brackets
+  std::string user;          // empty: the user who starts the job
+  int port = 0;              // of ssh; 0: ssh's own default
+  std::vector<int> devices;  // of each rank; empty: none has one
+  int ranks = 1;             // on the host; as many as devices, if these are named
+  int line = 0;              // in the file, from 1
 
   // Returns true for this host, without need of ssh: localhost, 127.0.0.1 or ::1.
   bool here() const { return user.empty() && port == 0 && (name == "localhost" || name == "127.0.0.1" || name == "::1"); }
@@ -47,10 +41,8 @@ struct HostResources {
 
 // Content of such a file.
 struct Resources {
-  // At least one, in the order of the lines, and of the ranks.
-  std::vector<HostResources> hosts;
-  // hybrid, all_reduce or parameter_server; empty if the file says none.
-  std::string mode;
+  std::vector<HostResources> hosts;  // at least one, in the order of the lines, and of the ranks
+  std::string mode;                  // hybrid, all_reduce or parameter_server; empty if the file says none
 
   // Returns the ranks of all hosts.
   int ranks() const {
@@ -60,14 +52,10 @@ struct Resources {
   }
 };
 
-// Most slots of a host.
-inline constexpr int most_ranks_of_host = 4096;
-// The most ranks of all hosts together.
-inline constexpr int most_ranks_of_job = 65536;
-// The largest number of a device.
-inline constexpr int most_device = 4095;
-// Most bytes of a file.
-inline constexpr std::size_t most_resource_bytes = std::size_t{1} << 20;
+inline constexpr int most_ranks_of_host = 4096;                           // slots of a host at most
+inline constexpr int most_ranks_of_job = 65536;                           // ranks of all hosts together
+inline constexpr int most_device = 4095;                                  // the largest number of a device
+inline constexpr std::size_t most_resource_bytes = std::size_t{1} << 20;  // of a file
 
 // Local. Parses the text of such a file. `file`: its name, for errors. Throws Error (invalid_argument) with file, line and
 // column, the latter counted in bytes from 1.

@@ -79,12 +79,9 @@ std::vector<SocketAddress> own_addresses();
 // Content of rank 0's word for the others.
 struct MeetingPlace {
   std::uint16_t port = 0;
-  // Of this job alone, by chance, in hexadecimal digits; empty: the ranks have one already.
-  std::string key;
-  // Of rank 0's host, by host_mark.
-  std::uint64_t host = 0;
-  // At least one, to be called in this order: addresses in digits, then perhaps a name.
-  std::vector<std::string> addresses;
+  std::string key;                     // of this job alone, by chance, in hexadecimal digits; empty: the ranks have one already
+  std::uint64_t host = 0;              // of rank 0, by host_mark
+  std::vector<std::string> addresses;  // at least one, to be called in this order: addresses in digits, then perhaps a name
 };
 
 // The most bytes of such a word.
