@@ -125,7 +125,7 @@ TEST_CASE("a block that is given up half way stops its ring, and nothing else", 
   auto const aligned = (reinterpret_cast<std::uintptr_t>(memory.data()) + 63) / 64 * 64;
   auto* const shared = reinterpret_cast<std::byte*>(aligned);
   px::detail::Neighbours zero{shared, {0, 1}, 0, 2}, one{shared, {0, 1}, 1, 2};
-  auto const disagree = [](int, std::string const&, std::size_t) { throw std::runtime_error{"ranks disagree"}; };
+  auto const disagree = [](px::Error const&) { throw std::runtime_error{"ranks disagree"}; };
   std::vector<std::byte> sent(large, std::byte{3}), got(large), next(large, std::byte{4}), small_block(8, std::byte{5});
   zero.send(0, 1, 1, sent.data(), large);
   one.receive(0, 1, 0, got.data(), large);

@@ -39,7 +39,7 @@ inline int run_here(int threads, RunBody body, RunOptions const& options, Start 
     Membership const joined{threads ? "threads" : "", threads ? threads : 1, has_entrance("MPI"), has_entrance("sockets")};
     if (options.guard) check_start(start, joined, "run");
     int const by_itself = threads ? threads : options.threads;
-    if (by_itself > 0 || !self) return run_on_threads(by_itself ? by_itself : 1, body, options);
+    if (by_itself != 0 || !self) return run_on_threads(by_itself ? by_itself : 1, body, options);
     SelfCommunicator own;
     JoinedWorld world{own};
     return body(world);

@@ -31,6 +31,14 @@ PARALLAX_INLINE void Neighbours::receive(int channel, std::uint64_t number, int 
   receives_.push_back({channel, rank, number, data, bytes});
 }
 
+PARALLAX_INLINE void Neighbours::progress(void (*fail)(Error const&)) {
+  for (std::size_t i = 0; i < receives_.size();) {
+    advance(receives_[i], fail);
+    drop_if_done(receives_, i);
+  }
+  progress_sends();
+}
+
 PARALLAX_INLINE void Neighbours::progress_sends() {
   for (std::size_t i = 0; i < sends_.size();) {
     advance(sends_[i]);
@@ -120,6 +128,54 @@ PARALLAX_INLINE void Neighbours::advance(Outgoing& block) {
   ring.written.store(written + moved, std::memory_order_release);
   change(target);
   if (block.moved == block.bytes) block.stage = Stage::done;
+}
+
+PARALLAX_INLINE void Neighbours::advance(Incoming& block, void (*fail)(Error const&)) {
+  auto const disagree = [&](std::string_view sent) {
+    fail({Errc::mismatch, block.rank, "ialltoallv", "",
+          joined(
+              {"rank ", block.rank, " sent ", sent, " bytes where ", block.bytes, " were expected by rank ", ranks_[self_]})});
+  };
+  std::size_t const source = at(block.rank);
+  Box& box = box_of(block.channel, source, self_);
+  if (block.stage == Stage::waiting) {
+    std::uint64_t const posted = box.posted.load(std::memory_order_acquire);
+    if (posted <= box.taken.load(std::memory_order_relaxed)) return;
+    if (posted > block.number) disagree("nothing");
+    if (posted < block.number) {  // of an operation finished here, with nothing expected
+      stray_ = {block.rank, block.channel};
+      if (box.bytes > small) return;
+      box.taken.store(posted, std::memory_order_release);
+      return change(source);
+    }
+    if (box.bytes != block.bytes) disagree(std::to_string(box.bytes));
+    if (block.bytes <= small) {
+      std::memcpy(block.data, box.content, block.bytes);
+      box.taken.store(posted, std::memory_order_release);
+      block.stage = Stage::done;
+      return change(source);
+    }
+    if (box.wanted.load(std::memory_order_relaxed) != block.number) {
+      box.wanted.store(block.number, std::memory_order_release);
+      change(source);
+    }
+    if (box.streamed.load(std::memory_order_acquire) != block.number) return;
+    block.stage = Stage::streaming;
+  }
+  Ring& ring = ring_of(source, self_);
+  std::byte const* const memory = memory_of(source, self_);
+  std::uint64_t const read = box.begin + block.moved;
+  if (ring.read.load(std::memory_order_relaxed) != read) return;  // the end of the block before it is still in the ring
+  std::size_t const moved =
+      move(read, ring.written.load(std::memory_order_acquire), block.bytes - block.moved,
+           [&](std::size_t offset, std::size_t run) { std::memcpy(block.data + block.moved, memory + offset, run); });
+  if (moved == 0) return;
+  block.moved += moved;
+  ring.read.store(read + moved, std::memory_order_release);
+  change(source);
+  if (block.moved < block.bytes) return;
+  box.taken.store(block.number, std::memory_order_release);
+  block.stage = Stage::done;
 }
 
 PARALLAX_INLINE bool Neighbours::busy(int rank) const {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "parallax/comm/communicator.hpp"
@@ -39,16 +40,8 @@ class Neighbours {
   // Local. Posts the receipt of a block. The memory must stay until the channel is complete or withdrawn.
   void receive(int channel, std::uint64_t number, int rank, std::byte* data, std::size_t bytes);
 
-  // Local. Moves on all posted blocks. Calls `disagree(rank, bytes sent in words, bytes expected)`, which throws, about an
-  // unexpected block.
-  template <class Disagree>
-  void progress(Disagree&& disagree) {
-    for (std::size_t i = 0; i < receives_.size();) {
-      advance(receives_[i], disagree);
-      drop_if_done(receives_, i);
-    }
-    progress_sends();
-  }
+  // Local. Moves on all posted blocks. Calls `fail`, which throws, with Error (mismatch) about an unexpected block.
+  void progress(void (*fail)(Error const&));
   // Moves on blocks of this rank, and none to it.
   void progress_sends();
   // Calls `told(place, rank)` for each rank with changes since the last call; true if there was one.
@@ -167,49 +160,7 @@ class Neighbours {
   bool busy(int rank) const;
 
   // Takes a block in as far as it has come. A small one of a finished operation is taken as a stray, so its sender can go on.
-  template <class Disagree>
-  void advance(Incoming& block, Disagree&& disagree) {
-    std::size_t const source = at(block.rank);
-    Box& box = box_of(block.channel, source, self_);
-    if (block.stage == Stage::waiting) {
-      std::uint64_t const posted = box.posted.load(std::memory_order_acquire);
-      if (posted <= box.taken.load(std::memory_order_relaxed)) return;
-      if (posted > block.number) disagree(block.rank, "nothing", block.bytes);
-      if (posted < block.number) {  // of an operation finished here, with nothing expected
-        stray_ = {block.rank, block.channel};
-        if (box.bytes > small) return;
-        box.taken.store(posted, std::memory_order_release);
-        return change(source);
-      }
-      if (box.bytes != block.bytes) disagree(block.rank, std::to_string(box.bytes), block.bytes);
-      if (block.bytes <= small) {
-        std::memcpy(block.data, box.content, block.bytes);
-        box.taken.store(posted, std::memory_order_release);
-        block.stage = Stage::done;
-        return change(source);
-      }
-      if (box.wanted.load(std::memory_order_relaxed) != block.number) {
-        box.wanted.store(block.number, std::memory_order_release);
-        change(source);
-      }
-      if (box.streamed.load(std::memory_order_acquire) != block.number) return;
-      block.stage = Stage::streaming;
-    }
-    Ring& ring = ring_of(source, self_);
-    std::byte const* const memory = memory_of(source, self_);
-    std::uint64_t const read = box.begin + block.moved;
-    if (ring.read.load(std::memory_order_relaxed) != read) return;  // the end of the block before it is still in the ring
-    std::size_t const moved =
-        move(read, ring.written.load(std::memory_order_acquire), block.bytes - block.moved,
-             [&](std::size_t offset, std::size_t run) { std::memcpy(block.data + block.moved, memory + offset, run); });
-    if (moved == 0) return;
-    block.moved += moved;
-    ring.read.store(read + moved, std::memory_order_release);
-    change(source);
-    if (block.moved < block.bytes) return;
-    box.taken.store(block.number, std::memory_order_release);
-    block.stage = Stage::done;
-  }
+  void advance(Incoming& block, void (*fail)(Error const&));
 
   List<int> ranks_;  // of this host
   std::size_t ring_bytes_;

@@ -166,9 +166,7 @@ PARALLAX_INLINE void MpiEndpoint::receive(int channel, int peer, std::byte* to, 
 // Moves all channels on, for any one: a peer may be waiting for another one.
 PARALLAX_INLINE bool MpiEndpoint::progress(int channel) {
   if (!state(channel).busy) return true;
-  if (neighbours)
-    neighbours->progress(
-        [&](int peer, std::string const& sent, std::size_t expected) { messages.disagree(peer, sent, expected); });
+  if (neighbours) neighbours->progress(mpi_fail);
   if (!messages.none(channel)) {
     if (!messages.progress(channel)) return false;
   } else if (messages.any() || mailbox.sends()) {

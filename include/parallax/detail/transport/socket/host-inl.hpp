@@ -58,8 +58,7 @@ PARALLAX_INLINE void SocketHostMeeting::hear_answers() {
 }
 
 PARALLAX_INLINE void SocketHost::move_on(SocketPeers& peers) {
-  neighbours_.progress(
-      [&](int rank, std::string const& sent, std::size_t expected) { throw disagreement(rank, sent, expected); });
+  neighbours_.progress([](Error const& error) { throw error; });
   ring(peers);
   if (auto const stray = neighbours_.passed_over(); stray.rank >= 0)
     throw Error{

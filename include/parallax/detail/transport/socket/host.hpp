@@ -127,12 +127,6 @@ class SocketHost {
   bool moved() const { return moved_; }
 
  private:
-  // Returns Error (mismatch) of a rank with an unexpected block.
-  Error disagreement(int rank, std::string_view sent, std::size_t expected) const {
-    return {Errc::mismatch, rank, "ialltoallv", "",
-            joined({"rank ", rank, " sent ", sent, " bytes where ", expected, " were expected by rank ", rank_})};
-  }
-
   std::unique_ptr<HostMemory> memory_;
   Bells bells_;
   Neighbours neighbours_;
