@@ -65,7 +65,7 @@ TEST_CASE("a rank whose process is gone is named, on every rank", "[examples][tc
   std::vector<std::string> seen(3);
   TcpThreads{3}.run(std::chrono::seconds{60}, [&](example::TcpCommunicator& comm) {
     if (comm.rank() == 1) return;  // its connections end, as those of a process do that was killed
-    parallax_conformance::CheckedTransfer const part{1, comm.rank(), comm.size(), [](int, int) { return std::size_t{100}; }};
+    parallax_conformance::CheckedTransfer const part{comm, 1, [](int, int) { return std::size_t{100}; }};
     auto const error = parallax_conformance::error_of(comm.rank(), [&] { parallax_conformance::exchange(comm, 0, part); });
     seen[static_cast<std::size_t>(comm.rank())] = error.what();
   });

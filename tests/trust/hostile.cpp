@@ -107,10 +107,10 @@ TEST_CASE("a block beyond the limit is an error on every rank unless it is cut",
       px::run_threads(3, [&](px::ThreadCommunicator& threads) {
         Hostile world{threads, {.largest = largest, .limit = 100}};
         auto const bytes = [](int source, int target) { return source == 1 && target == 2 ? std::size_t{1017} : 8; };
-        parallax_conformance::CheckedTransfer const part{5, world.rank(), world.size(), bytes};
+        parallax_conformance::CheckedTransfer const part{world, 5, bytes};
         try {
           parallax_conformance::exchange(world, 0, part);
-          parallax_conformance::exchange(world, 1, {6, world.rank(), world.size(), [](int, int) { return std::size_t{1}; }});
+          parallax_conformance::exchange(world, 1, {world, 6, parallax_conformance::even(1)});
         } catch (px::Error const& error) {
           told[static_cast<std::size_t>(world.rank())] = px::to_string(error.code());
           throw;

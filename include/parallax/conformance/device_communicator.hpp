@@ -47,18 +47,22 @@ class DeviceExchange {
     OperationData& round = rounds_.emplace_back();
     // The places of blocks are this rank's own; sizes and contents are common.
     Dice dice{mix(seed, static_cast<std::uint64_t>(rank_), 5u)};
-    lay_out(to_, round.sent, dice, [&](int target) { return bytes(rank_, target); });
-    lay_out(from_, round.expected, dice, [&](int source) { return bytes(source, rank_); });
-    for (int peer = 0; peer < size_; ++peer) {
-      fill(round.sent, to_[static_cast<std::size_t>(peer)], seed, rank_, peer);
-      fill(round.expected, from_[static_cast<std::size_t>(peer)], seed, peer, rank_);
+    to_ = laid_out(size_, dice, round.sent, [&](int target) { return bytes(rank_, target); });
+    from_ = laid_out(size_, dice, round.expected, [&](int source) { return bytes(source, rank_); });
+    // Copies have a byte at least.
+    round.sent.push_back(gap), round.expected.push_back(gap);
+    for (std::size_t peer = 0; peer < to_.size(); ++peer) {
+      fill(round.sent.data() + to_[peer].offset, to_[peer].bytes, mix(seed, static_cast<std::uint64_t>(rank_), peer));
+      fill(round.expected.data() + from_[peer].offset, from_[peer].bytes, mix(seed, peer, rank_));
     }
     // Kept until the stream has read and written the bytes.
     round.arrived.resize(round.expected.size());
     send_.resize(round.sent.size());
     receive_.resize(round.expected.size());
     // Contents go to the device by the stream: a transfer that does not wait for it sends the earlier contents.
-    copy(send_.data(), round.sent, cudaMemcpyHostToDevice);
+    parallax::device::check(
+        cudaMemcpyAsync(send_.data(), round.sent.data(), round.sent.size(), cudaMemcpyHostToDevice, stream_),
+        "cudaMemcpyAsync");
     parallax::device::check(cudaMemsetAsync(receive_.data(), std::to_integer<int>(gap), receive_.size(), stream_),
                             "cudaMemsetAsync");
   }
@@ -96,30 +100,6 @@ class DeviceExchange {
   struct OperationData {
     std::vector<std::byte> sent, expected, arrived;
   };
-  // Contents of gaps between blocks, never to change.
-  static constexpr std::byte gap{0xA5};
-
-  // Lays out blocks for all ranks, in random order with gaps between them, in memory of sufficient size.
-  template <class BytesOf>
-  void lay_out(std::vector<parallax::ByteRange>& blocks, std::vector<std::byte>& memory, Dice& dice, BytesOf const& bytes_of) {
-    blocks.resize(static_cast<std::size_t>(size_));
-    std::size_t end = dice.below(9);
-    for (int const peer : dice.shuffled(size_)) {
-      blocks[static_cast<std::size_t>(peer)] = {end, bytes_of(peer)};
-      end += bytes_of(peer) + dice.below(9);
-    }
-    memory.assign(end + 1, gap);
-  }
-  // Fills a block: its words are a function of seed, source and target.
-  static void fill(std::vector<std::byte>& memory, parallax::ByteRange block, std::uint64_t seed, int source, int target) {
-    std::uint64_t word = mix(seed, static_cast<std::uint64_t>(source), target);
-    for (std::size_t i = 0; i < block.bytes; i += sizeof word, word += 0x9e3779b97f4a7c15u)
-      std::memcpy(memory.data() + block.offset + i, &word, std::min(sizeof word, block.bytes - i));
-  }
-  // Puts a copy into the stream.
-  void copy(std::byte* to, std::vector<std::byte> const& from, cudaMemcpyKind kind) {
-    parallax::device::check(cudaMemcpyAsync(to, from.data(), from.size(), kind, stream_), "cudaMemcpyAsync");
-  }
 
   cudaStream_t stream_;
   int rank_, size_;
@@ -224,17 +204,10 @@ struct ABusyChannelIsMisuseOnDevice {
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     DeviceExchange part{comm.queue(), comm.rank(), comm.size()}, other{comm.queue(), comm.rank(), comm.size()};
-    auto const bytes = [](int, int) { return std::size_t{64}; };
+    auto const bytes = even(64);
     part.prepare(seed, bytes), other.prepare(mix(seed), bytes);
-    CheckedTransfer const host{seed, comm.rank(), comm.size(), bytes};
-    auto const refused = [&](auto const& post) {
-      try {
-        post();
-      } catch (parallax::Error const& error) {
-        return error.code() == parallax::Errc::misuse;
-      }
-      return false;
-    };
+    CheckedTransfer const host{comm, seed, bytes};
+    auto const refused = [](auto const& post) { return refuses(parallax::Errc::misuse, post); };
     auto request = comm.ialltoallv_device(6, part.transfer());
     // The first operation is still under way: nobody has waited for its end.
     bool const again = refused([&] { comm.ialltoallv_device(6, other.transfer()); });
@@ -271,23 +244,17 @@ struct DifferentDeviceSizesAreAMismatch {
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     if (comm.size() == 1) return;
-    int const target_rank = comm.size() - 1;
     // A rank not concerned waits on another channel until it is told.
     DeviceExchange part{comm.queue(), comm.rank(), comm.size()}, never{comm.queue(), comm.rank(), comm.size()};
-    part.prepare(seed, [&](int source, int target) {
-      return source != 0 || target != target_rank ? std::size_t{10} : comm.rank() == source ? sent : expected;
-    });
-    never.prepare(seed, [](int, int) { return std::size_t{1}; });
+    part.prepare(seed, disputed(comm, sent, expected, 10));
+    never.prepare(seed, even(1));
     auto const error = error_of(comm.rank(), [&] {
       auto request = comm.ialltoallv_device(0, part.transfer());
       complete(comm, request);
       auto next = comm.ialltoallv_device(1, never.transfer());
       complete(comm, next);
     });
-    std::string const what = "rank " + std::to_string(comm.rank()) + " got «" + error.what() + "»";
-    require(error.code() == parallax::Errc::mismatch, what + ", no mismatch");
-    require(error.rank() == 0, what + ", which does not blame the sender");
-    require(error.detail().find(std::to_string(expected)) != std::string::npos, what + ", which does not name the size");
+    require_mismatch(comm.rank(), error, expected);
   }
 };
 
@@ -300,12 +267,9 @@ struct ADeviceBlockOfNothingIsNotConfused {
   // rank gets one, or is through with both by then, and has the data of the second.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
-    int const target_rank = comm.size() - 1;
     DeviceExchange part{comm.queue(), comm.rank(), comm.size()}, next{comm.queue(), comm.rank(), comm.size()};
-    part.prepare(seed, [&](int source, int target) {
-      return source != 0 || target != target_rank ? std::size_t{0} : comm.rank() == source ? sent : expected;
-    });
-    next.prepare(mix(seed), [&](int, int) { return std::max(sent, expected); });
+    part.prepare(seed, disputed(comm, sent, expected, 0));
+    next.prepare(mix(seed), even(std::max(sent, expected)));
     auto const both = [&] {
       auto request = comm.ialltoallv_device(0, part.transfer());
       complete(comm, request);
@@ -314,7 +278,7 @@ struct ADeviceBlockOfNothingIsNotConfused {
       next.finish();
       settle(comm);
     };
-    if (comm.rank() == target_rank) {
+    if (comm.rank() == comm.size() - 1) {
       auto const error = error_of(comm.rank(), both);
       require(error.code() == parallax::Errc::mismatch || error.code() == parallax::Errc::timeout, error.what());
     } else {
@@ -339,7 +303,7 @@ struct AbandonedDeviceMemoryIsLeftAlone {
     try {
       for (std::uint64_t i = 0; i < 3; ++i) {
         auto const part = std::make_unique<DeviceExchange>(comm.queue(), comm.rank(), comm.size());
-        part->prepare(mix(seed, i), [](int, int) { return std::size_t{3000}; });
+        part->prepare(mix(seed, i), even(3000));
         auto request = comm.ialltoallv_device(0, part->transfer());
         bool done = false;
         for (std::size_t polls = dice.below(30); polls > 0 && !done; --polls) done = request.test();
@@ -365,7 +329,7 @@ struct AMissingRankIsNamedOnDevice {
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     DeviceExchange part{comm.queue(), comm.rank(), comm.size()};
-    part.prepare(seed, [](int, int) { return std::size_t{32}; });
+    part.prepare(seed, even(32));
     if (comm.rank() == missing) std::this_thread::sleep_for(3 * std::chrono::nanoseconds{comm.deadline()});
     auto const error = error_of(comm.rank(), [&] {
       auto request = comm.ialltoallv_device(0, part.transfer());

@@ -28,22 +28,15 @@ struct BoundsMakeSense {
     require(comm.window() >= 1 && comm.largest() >= 8, "the bounds make no sense");
     Letter letter;
     std::array<std::byte, 8> const word{};
-    auto const refuses = [&](auto const& body) {
-      try {
-        body();
-      } catch (parallax::Error const& error) {
-        return error.code() == parallax::Errc::invalid_argument;
-      }
-      return false;
-    };
+    auto const is_invalid = [](auto const& body) { return refuses(parallax::Errc::invalid_argument, body); };
     for (LetterLane const lane : letter_lanes) {
       for (int const rank : {-1, comm.size()})
-        require(refuses([&] { parallax::post_letter(comm, lane, rank, word); }), "a letter to no rank was not refused");
+        require(is_invalid([&] { parallax::post_letter(comm, lane, rank, word); }), "a letter to no rank was not refused");
       for (int const rank : {-2, comm.size()})
-        require(refuses([&] { comm.take(lane, rank, letter); }), "a letter of no rank was not refused");
+        require(is_invalid([&] { comm.take(lane, rank, letter); }), "a letter of no rank was not refused");
       // One byte more than the largest, in two parts.
       std::vector<std::byte> const much(comm.largest() - 7);
-      require(refuses([&] { parallax::post_letter(comm, lane, comm.rank(), much, word); }),
+      require(is_invalid([&] { parallax::post_letter(comm, lane, comm.rank(), much, word); }),
               "too large a letter was not refused");
     }
     require_empty(comm, seed);
@@ -189,7 +182,7 @@ struct NobodyIsPassedOver {
   // Exchanges a byte; letters go on being taken meanwhile.
   template <class C, class Meanwhile>
   static void exchange_while(C& comm, std::uint64_t seed, Meanwhile const& meanwhile) {
-    CheckedTransfer const part{seed, comm.rank(), comm.size(), [](int, int) { return std::size_t{1}; }};
+    CheckedTransfer const part{comm, seed, even(1)};
     auto request = comm.ialltoallv(0, part.transfer());
     until("an exchange beside letters", [&] {
       meanwhile();
@@ -291,7 +284,7 @@ struct RandomLetters {
         require(got || mine == 0 || (!any && rank != self), "a letter to oneself was there and was not taken");
       }
     };
-    CheckedTransfer const part{seed, self, comm.size(), [](int, int) { return std::size_t{3000}; }};
+    CheckedTransfer const part{comm, seed, even(3000)};
     std::optional<parallax::request_of<C>> request;
     until("random letters", [&] {
       if (!request && dice.below(300) == 0) request.emplace(comm.ialltoallv(1, part.transfer()));

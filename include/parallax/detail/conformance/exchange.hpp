@@ -63,35 +63,47 @@ class Dice {
   std::uint64_t state_;
 };
 
+// Content between blocks, never to change.
+inline constexpr std::byte gap{0xA5};
+// Returns the places of blocks in `memory`: in random order with gaps between them. `bytes(rank)` is the size of a rank's block.
+template <class Bytes>
+std::vector<parallax::ByteRange> laid_out(int ranks, Dice& dice, std::vector<std::byte>& memory, Bytes const& bytes) {
+  std::vector<parallax::ByteRange> blocks(static_cast<std::size_t>(ranks));
+  std::size_t end = dice.below(9);
+  for (int const rank : dice.shuffled(ranks)) {
+    blocks[static_cast<std::size_t>(rank)] = {end, bytes(rank)};
+    end += bytes(rank) + dice.below(9);
+  }
+  memory.assign(end, gap);
+  return blocks;
+}
+// Fills a block with words, the first of them `word`. Words, not bytes, for these tests run under sanitizers.
+inline void fill(std::byte* block, std::size_t bytes, std::uint64_t word) {
+  for (std::size_t i = 0; i < bytes; i += sizeof word, word += 0x9e3779b97f4a7c15u)
+    std::memcpy(block + i, &word, std::min(sizeof word, bytes - i));
+}
+// Returns the sizes of blocks that all have this one, for a transfer.
+inline auto even(std::size_t bytes) {
+  return [bytes](int, int) { return bytes; };
+}
+
 // One rank's part of one operation. Sizes and contents of all blocks are functions of (seed, source, target), so every rank
 // knows its arrivals. Blocks lie in random order with gaps between them; the gaps must not change. Owns all memory; the
 // transfer refers to it.
 class CheckedTransfer {
  public:
-  // The part of `rank` of `size` ranks. `bytes(source, target)` is the size of a block, the same on both.
-  template <class Bytes>
-  CheckedTransfer(std::uint64_t seed, int rank, int size, Bytes const& bytes) : seed_{seed}, rank_{rank} {
+  // The part of this communicator's rank. `bytes(source, target)` is the size of a block, the same on both.
+  template <class C, class Bytes>
+  CheckedTransfer(C const& comm, std::uint64_t seed, Bytes const& bytes) : rank_{comm.rank()} {
     // The places of blocks are this rank's own; sizes and contents are common.
-    Dice dice{mix(seed, static_cast<std::uint64_t>(rank))};
-    auto const lay_out = [&](std::vector<parallax::ByteRange>& blocks, std::vector<std::byte>& memory,
-                             auto const& bytes_of) {
-      blocks.resize(static_cast<std::size_t>(size));
-      std::size_t end = dice.below(9);
-      for (int const peer : dice.shuffled(size)) {
-        blocks[static_cast<std::size_t>(peer)] = {end, bytes_of(peer)};
-        end += bytes_of(peer) + dice.below(9);
-      }
-      memory.assign(end, gap);
-    };
-    lay_out(to_, send_, [&](int target) { return bytes(rank, target); });
-    lay_out(from_, receive_, [&](int source) { return bytes(source, rank); });
+    Dice dice{mix(seed, static_cast<std::uint64_t>(rank_))};
+    to_ = laid_out(comm.size(), dice, send_, [&](int target) { return bytes(rank_, target); });
+    from_ = laid_out(comm.size(), dice, receive_, [&](int source) { return bytes(source, rank_); });
     // Gaps are to stay as they are.
     expected_ = receive_;
-    for (int peer = 0; peer < size; ++peer) {
-      fill(send_.data() + to_[static_cast<std::size_t>(peer)].offset, to_[static_cast<std::size_t>(peer)].bytes, rank,
-           peer);
-      fill(expected_.data() + from_[static_cast<std::size_t>(peer)].offset, from_[static_cast<std::size_t>(peer)].bytes,
-           peer, rank);
+    for (std::size_t peer = 0; peer < to_.size(); ++peer) {
+      fill(send_.data() + to_[peer].offset, to_[peer].bytes, mix(seed, static_cast<std::uint64_t>(rank_), peer));
+      fill(expected_.data() + from_[peer].offset, from_[peer].bytes, mix(seed, peer, rank_));
     }
     sent_ = send_;
   }
@@ -105,8 +117,8 @@ class CheckedTransfer {
   void check() const {
     // The first wrong byte is enough.
     if (receive_ != expected_) {
-      auto const at = static_cast<std::size_t>(
-          std::mismatch(receive_.begin(), receive_.end(), expected_.begin()).first - receive_.begin());
+      auto const at =
+          static_cast<std::size_t>(std::mismatch(receive_.begin(), receive_.end(), expected_.begin()).first - receive_.begin());
       require(false, "rank " + std::to_string(rank_) + ": " + place(at) + " is " +
                          std::to_string(std::to_integer<int>(receive_[at])) + ", expected " +
                          std::to_string(std::to_integer<int>(expected_[at])));
@@ -115,15 +127,6 @@ class CheckedTransfer {
   }
 
  private:
-  // Content between blocks, never to change.
-  static constexpr std::byte gap{0xA5};
-
-  // Words, not bytes, for these tests run under sanitizers.
-  void fill(std::byte* block, std::size_t bytes, int source, int target) const {
-    std::uint64_t word = mix(seed_, static_cast<std::uint64_t>(source), target);
-    for (std::size_t i = 0; i < bytes; i += sizeof word, word += 0x9e3779b97f4a7c15u)
-      std::memcpy(block + i, &word, std::min(sizeof word, bytes - i));
-  }
   // Returns, in words, the block around a byte of the received memory.
   std::string place(std::size_t at) const {
     for (std::size_t source = 0; source < from_.size(); ++source)
@@ -133,7 +136,6 @@ class CheckedTransfer {
     return "byte " + std::to_string(at) + ", which lies outside all blocks,";
   }
 
-  std::uint64_t seed_;
   int rank_;
   // Places of blocks, to each rank and from each.
   std::vector<parallax::ByteRange> to_, from_;
@@ -155,12 +157,12 @@ void complete(C& comm, R& request) {
   require(request.waiting_for() == -1, "a complete request waits for rank " + std::to_string(request.waiting_for()));
 }
 
-// Collective: tells every rank the place of `words`, and returns the places of all ranks' words.
-template <class C>
-std::vector<std::uint64_t const*> told_places(C& comm, std::vector<std::uint64_t> const& words) {
+// Collective: tells every rank this rank's value, and returns all ranks' values, in their order. `none` stays where no value
+// arrives.
+template <class C, class T>
+std::vector<T> told_to_all(C& comm, T const& own, T const& none = {}) {
   auto const ranks = static_cast<std::size_t>(comm.size());
-  std::uint64_t const* const own = words.data();
-  std::vector<std::uint64_t const*> all(ranks);
+  std::vector<T> all(ranks, none);
   std::vector<parallax::ByteRange> const to(ranks, {0, sizeof own});
   std::vector<parallax::ByteRange> from(ranks);
   for (std::size_t r = 0; r < ranks; ++r) from[r] = {r * sizeof own, sizeof own};
@@ -175,6 +177,17 @@ void await_turns(C& comm) {
   comm.take_turn();
   for (parallax::Patience<C> patience{comm}; comm.unread() >= 0;)
     require(patience.pause(), "rank " + std::to_string(comm.unread()) + " does not end its turn");
+}
+
+// Returns true if `body` throws an Error of this code.
+template <class Body>
+bool refuses(parallax::Errc code, Body const& body) {
+  try {
+    body();
+  } catch (parallax::Error const& error) {
+    return error.code() == code;
+  }
+  return false;
 }
 
 // Collective. Runs one whole operation on a channel: posts it, waits for it, and checks it.
@@ -194,8 +207,10 @@ void require_numbered_blocks(Body const& body) {
   } catch (parallax::Error const& error) {
     if (error.code() != parallax::Errc::mismatch && error.code() != parallax::Errc::timeout) throw;
   } catch (Failure const& failure) {
-    throw Failure{failure.what() + std::string{": every block must carry the number of its operation on the channel, lest it "
-                                               "be taken for one of another operation; operations with empty blocks count, too"}};
+    throw Failure{failure.what() +
+                  std::string{": every block must carry the number of its operation on the channel, so that it "
+                              "is not taken for one of another operation, and operations whose block has no bytes "
+                              "count, too"}};
   }
 }
 
@@ -217,9 +232,7 @@ inline std::size_t ragged(std::uint64_t seed, int source, int target) {
 // Collective: all ranks give the same seed. Runs one whole operation of ragged sizes on a channel.
 template <class C>
 void exchange_ragged(C& comm, int channel, std::uint64_t seed) {
-  CheckedTransfer const part{seed, comm.rank(), comm.size(),
-                      [&](int source, int target) { return ragged(seed, source, target); }};
-  exchange(comm, channel, part);
+  exchange(comm, channel, CheckedTransfer{comm, seed, [&](int source, int target) { return ragged(seed, source, target); }});
 }
 
 // Runs body(comm) on every rank of a fresh communicator by the model; about any other type one assertion names its lack.

@@ -25,15 +25,7 @@ struct EveryRankIsThereOnce {
     auto const ranks = static_cast<std::size_t>(comm.size()), self = static_cast<std::size_t>(comm.rank());
     require(comm.size() >= 1 && comm.rank() >= 0 && self < ranks, "rank and size make no sense");
     require(std::chrono::nanoseconds{comm.deadline()}.count() > 0, "the deadline is not positive");
-    int const mine = comm.rank();
-    std::vector<int> all(ranks, -1);
-    // A few bytes, the same for every rank; arrivals lie in the order of ranks.
-    std::vector<parallax::ByteRange> const to(ranks, {0, sizeof mine});
-    std::vector<parallax::ByteRange> from(ranks);
-    for (std::size_t r = 0; r < ranks; ++r) from[r] = {r * sizeof mine, sizeof mine};
-    auto request = comm.ialltoallv(
-        0, {reinterpret_cast<std::byte const*>(&mine), to, reinterpret_cast<std::byte*>(all.data()), from});
-    complete(comm, request);
+    std::vector<int> const all = told_to_all(comm, comm.rank(), -1);
     for (std::size_t r = 0; r < ranks; ++r)
       require(all[r] == static_cast<int>(r), "rank " + std::to_string(r) + " calls itself " + std::to_string(all[r]));
   }
@@ -53,8 +45,7 @@ struct NothingAtAll {
   // On each rank: five of them, one with blocks between, and one without memory.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
-    for (std::uint64_t i = 0; i < 5; ++i)
-      exchange(comm, 0, CheckedTransfer{mix(seed, i), comm.rank(), comm.size(), [](int, int) { return std::size_t{0}; }});
+    for (std::uint64_t i = 0; i < 5; ++i) exchange(comm, 0, CheckedTransfer{comm, mix(seed, i), even(0)});
     // One with blocks must not be taken for one without.
     exchange_ragged(comm, 0, seed);
     std::vector<parallax::ByteRange> const none(static_cast<std::size_t>(comm.size()));
@@ -68,12 +59,11 @@ struct OnePairOrOnlyOneself {
   // On each rank: every rank sends to itself alone; then each rank in turn to the next one alone.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
-    exchange(comm, 0,
-             CheckedTransfer{seed, comm.rank(), comm.size(), [](int s, int t) { return s == t ? std::size_t{777} : 0; }});
+    exchange(comm, 0, CheckedTransfer{comm, seed, [](int s, int t) { return s == t ? std::size_t{777} : 0; }});
     for (int source = 0; source < comm.size(); ++source) {
       int const target = (source + 1) % comm.size();
       auto const bytes = [&](int s, int t) { return s == source && t == target ? std::size_t{333} : 0; };
-      exchange(comm, 0, CheckedTransfer{mix(seed, static_cast<std::uint64_t>(source)), comm.rank(), comm.size(), bytes});
+      exchange(comm, 0, CheckedTransfer{comm, mix(seed, static_cast<std::uint64_t>(source)), bytes});
     }
   }
 };
@@ -113,7 +103,7 @@ struct ManyInARow {
     Dice dice{mix(seed, static_cast<std::uint64_t>(comm.rank()))};
     for (std::uint64_t i = 0; i < 300; ++i) {
       if (dice.below(50) == 0) std::this_thread::sleep_for(std::chrono::microseconds{dice.below(500)});
-      exchange(comm, 2, CheckedTransfer{mix(seed, i), comm.rank(), comm.size(), [](int, int) { return std::size_t{16}; }});
+      exchange(comm, 2, CheckedTransfer{comm, mix(seed, i), even(16)});
     }
   }
 };
@@ -129,16 +119,14 @@ struct ChannelsAreIndependent {
       for (int channel = 0; channel < parallax::channels; ++channel) {
         // Odd channels carry ragged blocks, the others equal ones.
         std::uint64_t const own = mix(seed, round, channel);
-        parts.emplace_back(own, comm.rank(), comm.size(),
-                           [&](int s, int t) { return channel % 2 ? ragged(own, s, t) : std::size_t{64}; });
+        parts.emplace_back(comm, own, [&](int s, int t) { return channel % 2 ? ragged(own, s, t) : std::size_t{64}; });
       }
       Dice dice{mix(seed, round, comm.rank())};
       using Request = parallax::request_of<C>;
       std::vector<std::pair<int, Request>> flying;
       for (int const channel : dice.shuffled(parallax::channels))
         flying.emplace_back(channel, comm.ialltoallv(channel, parts[static_cast<std::size_t>(channel)].transfer()));
-      for (int const other : dice.shuffled(parallax::channels))
-        std::swap(flying[0], flying[static_cast<std::size_t>(other)]);
+      for (int const other : dice.shuffled(parallax::channels)) std::swap(flying[0], flying[static_cast<std::size_t>(other)]);
       while (!flying.empty()) {
         std::size_t const pick = dice.below(flying.size());
         auto& [channel, request] = flying[pick];
@@ -162,9 +150,8 @@ struct ALateRankIsNamed {
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     for (int late = 0; late < comm.size() && comm.size() > 1; ++late) {
-      CheckedTransfer const part{mix(seed, static_cast<std::uint64_t>(late)), comm.rank(), comm.size(),
-                          [](int, int) { return std::size_t{100}; }};
-      CheckedTransfer const go{seed, comm.rank(), comm.size(), [&](int, int t) { return t == late ? std::size_t{1} : 0; }};
+      CheckedTransfer const part{comm, mix(seed, static_cast<std::uint64_t>(late)), even(100)};
+      CheckedTransfer const go{comm, seed, [&](int, int t) { return t == late ? std::size_t{1} : 0; }};
       // By `go` the others tell the late rank, on another channel, that they have named it.
       if (comm.rank() == late) {
         exchange(comm, 1, go);
@@ -174,8 +161,7 @@ struct ALateRankIsNamed {
       auto request = comm.ialltoallv(0, part.transfer());
       parallax::Patience<C> patience{comm};
       while (request.waiting_for() != late) {
-        require(!request.test(),
-                "an exchange was complete although rank " + std::to_string(late) + " had not begun it");
+        require(!request.test(), "an exchange was complete although rank " + std::to_string(late) + " had not begun it");
         require(patience.pause(), "the late rank " + std::to_string(late) + " was not named by waiting_for");
       }
       exchange(comm, 1, go);
@@ -194,7 +180,7 @@ struct BigBlocks {
     // Some MiB for all blocks together, however many ranks there are.
     std::size_t const most = std::max<std::size_t>(10000, (std::size_t{4} << 20) / (ranks * ranks));
     auto const bytes = [&](int source, int target) { return most - ragged(seed, source, target); };
-    exchange(comm, 0, CheckedTransfer{seed, comm.rank(), comm.size(), bytes});
+    exchange(comm, 0, CheckedTransfer{comm, seed, bytes});
   }
 };
 
@@ -203,8 +189,8 @@ struct RequestsMove {
   // On each rank: two exchanges with moving requests.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
-    auto const bytes = [](int, int) { return std::size_t{40}; };
-    CheckedTransfer const first{seed, comm.rank(), comm.size(), bytes}, second{mix(seed), comm.rank(), comm.size(), bytes};
+    auto const bytes = even(40);
+    CheckedTransfer const first{comm, seed, bytes}, second{comm, mix(seed), bytes};
     auto one = comm.ialltoallv(0, first.transfer());
     // A request can be moved before it is complete.
     auto moved = std::move(one);
@@ -223,19 +209,14 @@ struct ABusyChannelIsMisuse {
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     if (comm.size() == 1) return;
-    auto const all = [](int, int) { return std::size_t{24}; };
-    CheckedTransfer const part{seed, comm.rank(), comm.size(), all}, next{mix(seed), comm.rank(), comm.size(), all};
+    auto const all = even(24);
+    CheckedTransfer const part{comm, seed, all}, next{comm, mix(seed), all};
     // By `go` the others learn of rank 0's refusal: before it they do not post.
-    CheckedTransfer const go{seed, comm.rank(), comm.size(), [](int s, int) { return s == 0 ? std::size_t{1} : 0; }};
+    CheckedTransfer const go{comm, seed, [](int s, int) { return s == 0 ? std::size_t{1} : 0; }};
     if (comm.rank() != 0) exchange(comm, 1, go);
     auto request = comm.ialltoallv(0, part.transfer());
     if (comm.rank() == 0) {
-      bool refused = false;
-      try {
-        [[maybe_unused]] auto const second = comm.ialltoallv(0, next.transfer());
-      } catch (parallax::Error const& error) {
-        refused = error.code() == parallax::Errc::misuse;
-      }
+      bool const refused = refuses(parallax::Errc::misuse, [&] { static_cast<void>(comm.ialltoallv(0, next.transfer())); });
       require(refused, "a second operation on a busy channel was not refused as misuse");
       exchange(comm, 1, go);
     }
@@ -268,10 +249,10 @@ struct TheVendorsSum {
       std::vector<T> mine(count), other(count, T{1});
       for (std::size_t i = 0; i < count; ++i) mine[i] = value(comm.rank(), i);
       bool const swapped = comm.rank() % 2;
-      auto first = swapped ? comm.iallreduce(5, other.data(), other.data(), count)
-                           : comm.iallreduce(4, mine.data(), mine.data(), count);
-      auto second = swapped ? comm.iallreduce(4, mine.data(), mine.data(), count)
-                            : comm.iallreduce(5, other.data(), other.data(), count);
+      auto first =
+          swapped ? comm.iallreduce(5, other.data(), other.data(), count) : comm.iallreduce(4, mine.data(), mine.data(), count);
+      auto second =
+          swapped ? comm.iallreduce(4, mine.data(), mine.data(), count) : comm.iallreduce(5, other.data(), other.data(), count);
       complete(comm, first);
       complete(comm, second);
       for (std::size_t i = 0; i < count; ++i) {
@@ -316,13 +297,7 @@ struct LentMemoryIsReached {
     std::fill_n(memory, words, seed);
     LoanNotice const mine{comm.place_of(memory), comm.lend(0)};
     require(comm.size() == 1 || mine.place.id != 0, "a window cannot be reached");
-    std::vector<LoanNotice> all(ranks);
-    std::vector<parallax::ByteRange> const to(ranks, {0, sizeof mine});
-    std::vector<parallax::ByteRange> from(ranks);
-    for (std::size_t r = 0; r < ranks; ++r) from[r] = {r * sizeof mine, sizeof mine};
-    auto request = comm.ialltoallv(
-        0, {reinterpret_cast<std::byte const*>(&mine), to, reinterpret_cast<std::byte*>(all.data()), from});
-    complete(comm, request);
+    std::vector<LoanNotice> const all = told_to_all(comm, mine);
     for (std::size_t turn = 0; turn < ranks; ++turn) {
       // In each turn a rank's memory is written by one other rank alone.
       std::size_t const peer = (self + turn) % ranks;
@@ -335,7 +310,7 @@ struct LentMemoryIsReached {
         comm.release(0, static_cast<int>(peer));
       }
       // A barrier: nobody begins the next turn before all have ended this one.
-      exchange(comm, 0, CheckedTransfer{mix(seed, turn), comm.rank(), comm.size(), [](int, int) { return std::size_t{1}; }});
+      exchange(comm, 0, CheckedTransfer{comm, mix(seed, turn), even(1)});
     }
     comm.reclaim(0);
     for (std::size_t k = 0; k < words; ++k)
@@ -356,7 +331,7 @@ struct WordsAreReadInTurns {
       std::vector<std::uint64_t> own(1000);
       for (std::uint64_t turn = 0; turn < 100; ++turn) {
         for (std::size_t k = 0; k < own.size(); ++k) own[k] = mix(seed, turn, comm.rank(), k);
-        auto const all = told_places(comm, own);
+        std::vector<std::uint64_t*> const all = told_to_all(comm, own.data());
         if (comm.rank() == 0) {
           comm.begin_reading();
           comm.end_reading();

@@ -30,10 +30,24 @@ parallax::Error error_of(int rank, Body const& body) {
 
 // Throws a Failure unless the rank has seen the expected Error: equal in all but the report.
 inline void require_same(int rank, parallax::Error const& seen, parallax::Error const& expected) {
-  require(seen.code() == expected.code() && seen.rank() == expected.rank() &&
-              seen.operation() == expected.operation() && seen.variable() == expected.variable() &&
-              seen.detail() == expected.detail(),
+  require(seen.code() == expected.code() && seen.rank() == expected.rank() && seen.operation() == expected.operation() &&
+              seen.variable() == expected.variable() && seen.detail() == expected.detail(),
           "rank " + std::to_string(rank) + " got «" + seen.what() + "» instead of «" + expected.what() + "»");
+}
+
+// Returns the sizes of blocks on a rank, `others` but for those from the first rank to the last, about which these disagree.
+template <class C>
+auto disputed(C const& comm, std::size_t sent, std::size_t expected, std::size_t others) {
+  return [=, here = comm.rank() == 0 ? sent : expected, last = comm.size() - 1](int source, int target) {
+    return source == 0 && target == last ? here : others;
+  };
+}
+// Throws a Failure unless the Error seen by a rank is a mismatch with the blame on rank 0 and the size that was expected.
+inline void require_mismatch(int rank, parallax::Error const& error, std::size_t expected) {
+  std::string const what = "rank " + std::to_string(rank) + " got «" + error.what() + "»";
+  require(error.code() == parallax::Errc::mismatch, what + ", no mismatch");
+  require(error.rank() == 0, what + ", which does not blame the sender");
+  require(error.detail().find(std::to_string(expected)) != std::string::npos, what + ", which does not name the size");
 }
 
 // Check of ranks that disagree on a size: rank 0 sends `sent` bytes, and the last rank expects `expected`. The last rank is
@@ -46,21 +60,14 @@ struct DifferentSizesAreAMismatch {
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     if (comm.size() == 1) return;
-    int const source = 0, target = comm.size() - 1;
-    CheckedTransfer const part{seed, comm.rank(), comm.size(), [&](int s, int t) {
-                                 return s != source || t != target ? std::size_t{10} : comm.rank() == source ? sent : expected;
-                               }};
+    CheckedTransfer const part{comm, seed, disputed(comm, sent, expected, 10)};
     // Other ranks wait on another channel until told.
-    CheckedTransfer const never{seed, comm.rank(), comm.size(), [](int, int) { return std::size_t{1}; }};
+    CheckedTransfer const never{comm, seed, even(1)};
     auto const error = error_of(comm.rank(), [&] {
       exchange(comm, 0, part);
       exchange(comm, 1, never);
     });
-    std::string const what = "rank " + std::to_string(comm.rank()) + " got «" + error.what() + "»";
-    require(error.code() == parallax::Errc::mismatch, what + ", no mismatch");
-    require(error.rank() == source, what + ", which does not blame the sender");
-    require(error.detail().find(std::to_string(expected)) != std::string::npos,
-            what + ", which does not name the size");
+    require_mismatch(comm.rank(), error, expected);
   }
 };
 
@@ -72,11 +79,8 @@ struct ABlockOfNothingIsNotConfused {
   // On each rank: the operation in question, and another one on the same channel.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
-    int const source = 0, target = comm.size() - 1;
-    CheckedTransfer const part{seed, comm.rank(), comm.size(), [&](int s, int t) {
-                                 return s != source || t != target ? std::size_t{0} : comm.rank() == source ? sent : expected;
-                               }};
-    CheckedTransfer const next{mix(seed), comm.rank(), comm.size(), [&](int, int) { return std::max(sent, expected); }};
+    CheckedTransfer const part{comm, seed, disputed(comm, sent, expected, 0)};
+    CheckedTransfer const next{comm, mix(seed), even(std::max(sent, expected))};
     require_numbered_blocks([&] {
       exchange(comm, 0, part);
       exchange(comm, 0, next);
@@ -93,8 +97,8 @@ struct AnAbortWakesAll {
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     parallax::Error const reason{parallax::Errc::user_exception, aborter, "step", "words", "the reason"};
-    auto const bytes = [](int, int) { return std::size_t{32}; };
-    CheckedTransfer const part{seed, comm.rank(), comm.size(), bytes}, other{mix(seed), comm.rank(), comm.size(), bytes};
+    auto const bytes = even(32);
+    CheckedTransfer const part{comm, seed, bytes}, other{comm, mix(seed), bytes};
     if (comm.rank() == aborter) {
       // By then the others wait.
       std::this_thread::sleep_for(std::chrono::milliseconds{5});
@@ -119,7 +123,7 @@ struct ARankThatStaysAwayIsNamed {
   // On each rank: demands such a timeout, and not much later than the deadline.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
-    CheckedTransfer const part{seed, comm.rank(), comm.size(), [](int, int) { return std::size_t{32}; }};
+    CheckedTransfer const part{comm, seed, even(32)};
     if (comm.rank() == missing) std::this_thread::sleep_for(3 * std::chrono::nanoseconds{comm.deadline()});
     auto const begin = std::chrono::steady_clock::now();
     auto const error = error_of(comm.rank(), [&] { exchange(comm, 0, part); });
@@ -137,12 +141,12 @@ struct AbandonedMemoryIsLeftAlone {
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     Dice dice{mix(seed, static_cast<std::uint64_t>(comm.rank()))};
-    auto const bytes = [](int, int) { return std::size_t{20000}; };
+    auto const bytes = even(20000);
     int const culprit = static_cast<int>(mix(seed) % static_cast<std::uint64_t>(comm.size()));
     try {
       for (std::uint64_t i = 0; i < 4; ++i) {
         // Each operation has memory of its own, gone after an error.
-        auto const part = std::make_unique<CheckedTransfer>(mix(seed, i), comm.rank(), comm.size(), bytes);
+        auto const part = std::make_unique<CheckedTransfer>(comm, mix(seed, i), bytes);
         auto request = comm.ialltoallv(0, part->transfer());
         // So the culprit leaves at different moments of an operation.
         for (std::size_t polls = dice.below(30); polls > 0; --polls) request.test();
@@ -171,7 +175,7 @@ struct AbandonedWordsAreLeftAlone {
       std::vector<std::uint64_t> own(20'000, 1);
       try {
         for (int turn = 0; turn < 3; ++turn) {
-          auto const all = told_places(comm, own);
+          std::vector<std::uint64_t*> const all = told_to_all(comm, own.data());
           if (comm.rank() == culprit && (turn == 2 || dice.below(2) == 0))
             comm.abort({parallax::Errc::user_exception, culprit, "", "", "leaves"});
           comm.begin_reading();

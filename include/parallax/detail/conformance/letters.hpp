@@ -26,9 +26,7 @@ using parallax::LetterLane;
 inline std::vector<std::byte> words_of(std::uint64_t seed, LetterLane lane, int from, int to, std::uint64_t number,
                                        std::size_t bytes) {
   std::vector<std::byte> text(bytes);
-  std::uint64_t word = mix(seed, static_cast<std::uint64_t>(lane), from, to, number);
-  for (std::size_t i = 0; i < bytes; i += sizeof word, word += 0x9e3779b97f4a7c15u)
-    std::memcpy(text.data() + i, &word, std::min(sizeof word, bytes - i));
+  fill(text.data(), bytes, mix(seed, static_cast<std::uint64_t>(lane), from, to, number));
   if (bytes > 0) std::memcpy(text.data(), &number, std::min(sizeof number, bytes));
   return text;
 }
@@ -120,7 +118,7 @@ void until(std::string const& what, Done const& done, std::chrono::nanoseconds l
 // Collective. Waits for all ranks: one exchange of a byte from each rank to each.
 template <class C>
 void meet(C& comm, std::uint64_t seed) {
-  exchange(comm, 0, CheckedTransfer{seed, comm.rank(), comm.size(), [](int, int) { return std::size_t{1}; }});
+  exchange(comm, 0, CheckedTransfer{comm, seed, even(1)});
 }
 // Checks that the mailbox is empty once all ranks are here: nothing is left, nor comes. Collective, at the end of a check.
 template <class C>
