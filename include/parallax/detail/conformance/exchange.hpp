@@ -65,7 +65,7 @@ class Dice {
 
 // Content between blocks, never to change.
 inline constexpr std::byte gap{0xA5};
-// Returns the places of blocks in `memory`: in random order with gaps between them. `bytes(rank)` is the size of a rank's block.
+// Returns the places of blocks in `memory`: in random order with gaps between them. `bytes(rank)` is the size of one.
 template <class Bytes>
 std::vector<parallax::ByteRange> laid_out(int ranks, Dice& dice, std::vector<std::byte>& memory, Bytes const& bytes) {
   std::vector<parallax::ByteRange> blocks(static_cast<std::size_t>(ranks));

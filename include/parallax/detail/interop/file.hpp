@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstddef>
@@ -68,22 +69,62 @@ std::string shown(std::string_view text);
 // Returns true, with a · b in `product`, unless it is above 2^64 - 1.
 bool multiply(std::uint64_t a, std::uint64_t b, std::uint64_t& product) noexcept;
 
-// Sorts in place by `less`, in O(n log n) whatever the order was. Not stable.
-template <class T, class Less>
-void heap_sort(std::span<T> list, Less const& less) {
-  auto const sink = [&](std::size_t at, std::size_t size) {
-    for (std::size_t child; (child = 2 * at + 1) < size; at = child) {
-      if (child + 1 < size && less(list[child], list[child + 1])) ++child;
-      if (!less(list[at], list[child])) return;
-      std::swap(list[at], list[child]);
-    }
-  };
-  for (std::size_t i = list.size() / 2; i-- > 0;) sink(i, list.size());
-  for (std::size_t size = list.size(); size-- > 1;) {
-    std::swap(list[0], list[size]);
-    sink(0, size);
+// A type of elements: its name in a format, and its bytes.
+struct DtypeFacts {
+  std::string_view name;
+  std::size_t size;
+};
+
+// The text of a file's header, read by its format's parser from the beginning on. Errors name their byte of the file.
+class HeaderText {
+ protected:
+  // `begin`: the text's first byte in the file.
+  HeaderText(std::string_view text, std::uint64_t begin, std::string_view path)
+      : text_{text}, begin_of_text_{begin}, path_{path} {}
+
+  [[noreturn]] void refuse(std::string_view detail) const { throw FormatError(path_, detail); }
+  // Refuses the next character, or the end of the text.
+  [[noreturn]] void fail(std::string_view detail) const {
+    refuse(std::string{detail} + ", at byte " + std::to_string(begin_of_text_ + at_) +
+           (at_ < text_.size() ? "" : ", where the header ends"));
   }
-}
+  // Returns true if the next character is `c`.
+  bool is_at(char c) const { return at_ < text_.size() && text_[at_] == c; }
+
+  void skip_space() {
+    while (is_at(' ') || is_at('\n') || is_at('\r') || is_at('\t')) ++at_;
+  }
+  // Goes on behind spaces and a `c`. Returns false if there is another character.
+  bool closes(char c) {
+    skip_space();
+    if (!is_at(c)) return false;
+    ++at_;
+    return true;
+  }
+  void expect(char c) {
+    if (!closes(c)) fail(std::string{"expected "} + c);
+  }
+  // Reads an integer from 0 on. `subject`: its name in errors; `none`: the error without a digit.
+  std::uint64_t number(std::string const& subject, std::string_view none) {
+    skip_space();
+    if (is_at('-')) fail(subject + " is negative");
+    std::size_t const begin = at_;
+    std::uint64_t value = 0;
+    for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_)
+      if (!multiply(value, 10, value) || __builtin_add_overflow(value, static_cast<std::uint64_t>(text_[at_] - '0'), &value))
+        fail(subject + " is above 2^64 - 1");
+    if (at_ == begin) fail(none);
+    if (text_[begin] == '0' && at_ > begin + 1) fail(subject + " begins with 0");
+    return value;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;  // the next character
+
+ private:
+  std::uint64_t begin_of_text_;
+  std::string_view path_;
+};
 
 // Returns bytes of a file as elements of T. `subject` names them, for the error if they are not aligned for T.
 template <class T>
@@ -159,7 +200,7 @@ class Intervals {
   };
 
   void merge() {
-    heap_sort(std::span{list_}, [](Interval const& a, Interval const& b) { return a.begin < b.begin; });
+    std::sort(list_.begin(), list_.end(), [](Interval const& a, Interval const& b) { return a.begin < b.begin; });
     std::size_t kept = 0;
     for (Interval const& next : list_) {
       if (kept > 0 && next.begin <= list_[kept - 1].end) {

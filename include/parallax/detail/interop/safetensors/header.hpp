@@ -1,21 +1,94 @@
-// The header of a file in the format safetensors, parsed from bytes in memory. safetensors.hpp includes it, and whoever reads
-// files by calls of their own. Facts of the format: README and source of https://github.com/huggingface/safetensors. Everything
-// is little-endian and row-major.
+// The header of a file in the format safetensors, parsed from bytes in memory, and its dtypes. safetensors.hpp includes it, and
+// whoever reads files by calls of their own. Facts of the format: README and source of
+// https://github.com/huggingface/safetensors. Everything is little-endian and row-major.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "parallax/detail/core/short_float.hpp"
 #include "parallax/detail/interop/file.hpp"
-#include "parallax/detail/interop/safetensors/dtype.hpp"
 
 namespace parallax::inline v0_2::safetensors {
+
+// Type of a tensor's elements. The format's F4, F6_E2M3 and F6_E3M2, of less than a byte, are refused.
+enum class Dtype : std::uint8_t {
+  boolean,      // BOOL: a byte, 0 or 1
+  u8,           // U8
+  i8,           // I8
+  f8_e5m2,      // F8_E5M2: a byte, 5 bits of it the exponent
+  f8_e4m3,      // F8_E4M3
+  f8_e8m0,      // F8_E8M0: a power of two
+  f8_e4m3fnuz,  // F8_E4M3FNUZ: without infinities and -0
+  f8_e5m2fnuz,  // F8_E5M2FNUZ: likewise
+  i16,          // I16
+  u16,          // U16
+  f16,          // F16: IEEE's half precision
+  bf16,         // BF16: the upper half of a float
+  i32,          // I32
+  u32,          // U32
+  f32,          // F32
+  c64,          // C64: two floats, real and imaginary
+  f64,          // F64
+  i64,          // I64
+  u64,          // U64
+};
+
+namespace detail {
+
+using namespace parallax::detail;
+
+inline constexpr DtypeFacts dtypes[] = {
+    {"BOOL", 1},        {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"F8_E8M0", 1}, {"F8_E4M3FNUZ", 1},
+    {"F8_E5M2FNUZ", 1}, {"I16", 2}, {"U16", 2}, {"F16", 2},     {"BF16", 2},    {"I32", 4},     {"U32", 4},
+    {"F32", 4},         {"C64", 8}, {"F64", 8}, {"I64", 8},     {"U64", 8},
+};
+
+template <class T>
+constexpr Dtype dtype_of() {
+  static_assert(std::is_arithmetic_v<T> && sizeof(T) <= 8,
+                "parallax: this type has no dtype: specialise parallax::safetensors::DtypeOf, or use bytes()");
+  if constexpr (std::is_same_v<T, bool>) return Dtype::boolean;
+  if constexpr (std::is_floating_point_v<T>) return sizeof(T) == 4 ? Dtype::f32 : Dtype::f64;
+  constexpr Dtype of_signed[] = {Dtype::i8, Dtype::i16, Dtype::i32, Dtype::i64};
+  constexpr Dtype of_unsigned[] = {Dtype::u8, Dtype::u16, Dtype::u32, Dtype::u64};
+  return (std::is_signed_v<T> ? of_signed : of_unsigned)[std::bit_width(sizeof(T)) - 1];
+}
+
+}  // namespace detail
+
+// Returns a dtype's name in the format: "BF16" for Dtype::bf16.
+constexpr std::string_view to_string(Dtype dtype) { return detail::dtypes[static_cast<std::size_t>(dtype)].name; }
+
+// Returns the bytes of an element.
+constexpr std::size_t size_of(Dtype dtype) { return detail::dtypes[static_cast<std::size_t>(dtype)].size; }
+
+// The dtype of a C++ type. Specialise it for a trivially copyable type of your own with a dtype's bits, such as
+// std::complex<float>, with Dtype::c64.
+template <class T>
+struct DtypeOf {
+  static constexpr Dtype value = detail::dtype_of<T>();  // of an integer, float, double or bool
+};
+
+// Of the library's BFloat16.
+template <>
+struct DtypeOf<BFloat16> {
+  static constexpr Dtype value = Dtype::bf16;  // the same bits
+};
+// Of the library's Float16.
+template <>
+struct DtypeOf<Float16> {
+  static constexpr Dtype value = Dtype::f16;  // the same bits
+};
 
 // Most bytes of a header, without the 8 bytes of its length. The format itself allows 100,000,000, alone more than the 64 MiB
 // of memory that opening a file takes here at most: tensors of empty shape fill them with 2 million entries.
@@ -36,8 +109,6 @@ struct Tensor {
 
 namespace detail {
 
-using namespace parallax::detail;
-
 // A string of the header: the place of its bytes in the text or, counted on behind its end, among the unescaped ones.
 struct StringPlace {
   std::uint32_t at, length;
@@ -57,16 +128,15 @@ template <class Name>
 std::vector<std::uint32_t> in_order(std::size_t count, Name const& name) {
   std::vector<std::uint32_t> order(count);
   for (std::size_t i = 0; i < count; ++i) order[i] = static_cast<std::uint32_t>(i);
-  heap_sort(std::span{order}, [&](std::uint32_t a, std::uint32_t b) { return name(a) < name(b); });
+  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return name(a) < name(b); });
   return order;
 }
 
 // Returns the first position in such an order with a name equal to the next one, or its size.
 template <class Name>
 std::size_t twin(std::vector<std::uint32_t> const& order, Name const& name) {
-  for (std::size_t i = 0; i + 1 < order.size(); ++i)
-    if (name(order[i]) == name(order[i + 1])) return i;
-  return order.size();
+  auto const found = std::adjacent_find(order.begin(), order.end(), [&](auto a, auto b) { return name(a) == name(b); });
+  return static_cast<std::size_t>(found - order.begin());
 }
 
 class Parser;
@@ -112,277 +182,6 @@ class Header {
 // Returns the number of bytes of a file's header, with the 8 of its length, by these 8 (`first` may have more) and the file's
 // size. FormatError if the file is shorter, or the header longer than most_header_bytes.
 std::uint64_t header_size(std::span<std::byte const> first, std::uint64_t file_size, std::string_view path);
-
-namespace detail {
-
-// Parser of the one shape of JSON in a header, an object of objects, without recursion.
-class Parser {
- public:
-  Parser(std::string_view text, std::uint64_t data_size, std::string_view path) : data_size_{data_size}, path_{path} {
-    header_.text_ = text_ = text;
-  }
-
-  Header parse() {
-    if (text_.empty() || text_[0] != '{') fail("the header does not begin with {");
-    if (at_ = end_of_utf8(text_); at_ < text_.size()) fail("the header is no UTF-8");
-    std::size_t braces = 0;
-    for (char const c : text_) braces += c == '{';
-    std::size_t const most = text_.size() / 50;
-    header_.entries_.reserve(braces < most ? braces : most);
-    at_ = 0;
-    bool has_metadata = false;
-    for (bool more = opens('{', '}'); more; more = goes_on('}')) {
-      StringPlace const name = string();
-      expect(':');
-      if (header_.view(name) != "__metadata__") {
-        tensor(name);
-      } else {
-        if (std::exchange(has_metadata, true)) fail("there are two '__metadata__'");
-        metadata();
-      }
-    }
-    skip_space();
-    if (at_ < text_.size()) fail("something stands behind the header's object");
-    check_names();
-    check_data();
-    return std::move(header_);
-  }
-
-  // Returns the shape that begins at `at`, of an accepted header.
-  static std::vector<std::uint64_t> shape(std::string_view text, std::size_t at) {
-    Parser parser{text, 0, {}};
-    parser.at_ = at;
-    std::vector<std::uint64_t> result;
-    for (bool more = !parser.closes(']'); more; more = parser.goes_on(']')) result.push_back(parser.number());
-    return result;
-  }
-
- private:
-  [[noreturn]] void refuse(std::string_view detail) const { throw FormatError(path_, detail); }
-  [[noreturn]] void fail(std::string_view detail) const {
-    refuse(std::string{detail} + ", at byte " + std::to_string(8 + at_) +
-           (at_ < text_.size() ? "" : ", where the header ends"));
-  }
-  [[noreturn]] void refuse(StringPlace tensor, std::string_view detail) const {
-    refuse("tensor " + shown(header_.view(tensor)) + ": " + std::string{detail});
-  }
-
-  void skip_space() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t')) ++at_;
-  }
-  bool closes(char c) {
-    skip_space();
-    if (at_ >= text_.size() || text_[at_] != c) return false;
-    ++at_;
-    return true;
-  }
-  void expect(char c) {
-    if (!closes(c)) fail(std::string{"expected "} + c);
-  }
-  // Enters an object or array. Returns true if it has an entry.
-  bool opens(char open, char close) {
-    expect(open);
-    return !closes(close);
-  }
-  // Goes on behind an entry. Returns true if there is another.
-  bool goes_on(char close) {
-    if (closes(',')) return true;
-    if (!closes(close)) fail(std::string{"expected , or "} + close);
-    return false;
-  }
-
-  std::uint64_t number() {
-    skip_space();
-    std::size_t const begin = at_;
-    if (at_ < text_.size() && text_[at_] == '-') fail("a number is negative");
-    std::uint64_t value = 0;
-    for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_)
-      if (!multiply(value, 10, value) || __builtin_add_overflow(value, static_cast<std::uint64_t>(text_[at_] - '0'), &value))
-        fail("a number is above 2^64 - 1");
-    if (at_ == begin) fail("expected a number");
-    if (text_[begin] == '0' && at_ > begin + 1) fail("a number begins with 0");
-    if (at_ < text_.size() && (text_[at_] == '.' || text_[at_] == 'e' || text_[at_] == 'E')) fail("a number is no integer");
-    return value;
-  }
-
-  StringPlace string() {
-    expect('"');
-    std::size_t const begin = at_;
-    for (; at_ < text_.size() && text_[at_] != '"'; ++at_) {
-      if (text_[at_] == '\\') return unescape(begin);
-      if (static_cast<unsigned char>(text_[at_]) < 0x20) fail("a string holds a control character");
-    }
-    if (at_ == text_.size()) fail("a string has no end");
-    return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(at_++ - begin)};
-  }
-
-  // Reads the rest of a string from its first escape on, and takes over the part before it.
-  StringPlace unescape(std::size_t begin) {
-    std::vector<char>& out = header_.unescaped_;
-    out.reserve(text_.size());  // more is never used
-    std::size_t const start = out.size();
-    out.insert(out.end(), text_.begin() + static_cast<std::ptrdiff_t>(begin), text_.begin() + static_cast<std::ptrdiff_t>(at_));
-    while (at_ < text_.size() && text_[at_] != '"') {
-      if (static_cast<unsigned char>(text_[at_]) < 0x20) fail("a string holds a control character");
-      if (char const c = text_[at_++]; c == '\\') append_escaped(out);
-      else out.push_back(c);
-    }
-    if (at_ == text_.size()) fail("a string has no end");
-    ++at_;
-    return {static_cast<std::uint32_t>(text_.size() + start), static_cast<std::uint32_t>(out.size() - start)};
-  }
-
-  void append_escaped(std::vector<char>& out) {
-    constexpr std::string_view escapes = "\"\\/bfnrt", meant = "\"\\/\b\f\n\r\t";
-    if (at_ == text_.size()) fail("a string has no end");
-    if (std::size_t const which = escapes.find(text_[at_]); which != escapes.npos) {
-      ++at_;
-      return out.push_back(meant[which]);
-    }
-    std::uint32_t code = hex_escape();
-    if (code >= 0xdc00 && code < 0xe000) fail("an escape is half of a pair");
-    if (code >= 0xd800 && code < 0xdc00) {
-      if (at_ == text_.size() || text_[at_] != '\\') fail("an escape is half of a pair");
-      ++at_;
-      std::uint32_t const low = hex_escape();
-      if (low < 0xdc00 || low >= 0xe000) fail("an escape is half of a pair");
-      code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
-    }
-    auto const put = [&](std::uint32_t byte) { out.push_back(static_cast<char>(byte)); };
-    if (code < 0x80) return put(code);
-    if (code >= 0x10000) put(0xf0 | code >> 18), put(0x80 | (code >> 12 & 0x3f));
-    if (code >= 0x800 && code < 0x10000) put(0xe0 | code >> 12);
-    if (code < 0x800) put(0xc0 | code >> 6);
-    else put(0x80 | (code >> 6 & 0x3f));
-    put(0x80 | (code & 0x3f));
-  }
-
-  // Returns the number of uXXXX.
-  std::uint32_t hex_escape() {
-    if (at_ == text_.size() || text_[at_] != 'u') fail("an escape is not known");
-    std::uint32_t code = 0;
-    for (int i = 0; i < 4; ++i) {
-      char const c = ++at_ < text_.size() ? text_[at_] : ' ';
-      int const digit = c >= '0' && c <= '9'   ? c - '0'
-                        : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                        : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                               : -1;
-      if (digit < 0) fail("an escape has not four hexadecimal digits");
-      code = code << 4 | static_cast<std::uint32_t>(digit);
-    }
-    ++at_;
-    return code;
-  }
-
-  void metadata() {
-    for (bool more = opens('{', '}'); more; more = goes_on('}')) {
-      std::string_view const key = header_.view(string());
-      expect(':');
-      std::string_view const value = header_.view(string());
-      if (header_.metadata_.size() == most_metadata)
-        fail("'__metadata__' has more than the " + std::to_string(most_metadata) + " entries that are read");
-      header_.metadata_.emplace_back(key, value);
-    }
-  }
-
-  void tensor(StringPlace name) {
-    bool has_dtype = false, has_shape = false, has_offsets = false;
-    Entry entry{name, 0, Dtype::u8, 0, 0};
-    std::uint64_t elements = 1;
-    for (bool more = opens('{', '}'); more; more = goes_on('}')) {
-      std::string_view const field = header_.view(string());
-      bool& seen = field == "dtype" ? has_dtype : field == "shape" ? has_shape : has_offsets;
-      if (&seen == &has_offsets && field != "data_offsets") refuse(name, "unknown field " + shown(field));
-      if (std::exchange(seen, true)) refuse(name, "two fields " + shown(field));
-      expect(':');
-      if (field == "dtype") entry.dtype = dtype(name, header_.view(string()));
-      else if (field == "shape") elements = shape(entry);
-      else offsets(entry);
-    }
-    if (!has_dtype || !has_shape || !has_offsets)
-      refuse(name, std::string{"no field '"} + (!has_dtype ? "dtype'" : !has_shape ? "shape'" : "data_offsets'"));
-    std::uint64_t bytes;
-    if (!multiply(elements, size_of(entry.dtype), bytes)) refuse(name, "dtype and shape have more than 2^64 - 1 bytes");
-    if (entry.end - entry.begin != bytes)
-      refuse(name, "data_offsets " + range(entry) + " are " + std::to_string(entry.end - entry.begin) + " bytes, dtype " +
-                       std::string{to_string(entry.dtype)} + " and shape are " + std::to_string(bytes));
-    header_.entries_.push_back(entry);
-  }
-
-  Dtype dtype(StringPlace tensor, std::string_view name) const {
-    for (std::size_t i = 0; i < std::size(dtypes); ++i)
-      if (dtypes[i].name == name) return static_cast<Dtype>(i);
-    if (name == "F4" || name == "F6_E2M3" || name == "F6_E3M2")
-      refuse(tensor, "dtype " + shown(name) + " has less than a byte an element, which is not read here");
-    refuse(tensor, "dtype " + shown(name) + " is not known");
-  }
-
-  // Checks a shape, and returns its number of elements.
-  std::uint64_t shape(Entry& entry) {
-    std::uint64_t elements = 1;
-    expect('[');
-    entry.shape_at = static_cast<std::uint32_t>(at_);
-    std::size_t dimensions = 0;
-    for (bool more = !closes(']'); more; more = goes_on(']')) {
-      if (++dimensions > most_dimensions) refuse(entry.name, "more than " + std::to_string(most_dimensions) + " dimensions");
-      std::uint64_t const length = number();
-      if (!multiply(elements, length, elements)) refuse(entry.name, "the shape has more than 2^64 - 1 elements");
-    }
-    return elements;
-  }
-
-  void offsets(Entry& entry) {
-    expect('[');
-    entry.begin = number();
-    expect(',');
-    entry.end = number();
-    expect(']');
-    if (entry.end < entry.begin) refuse(entry.name, "data_offsets " + range(entry) + " end before they begin");
-    if (entry.end > data_size_)
-      refuse(entry.name,
-             "data_offsets " + range(entry) + " end behind the file's " + std::to_string(data_size_) + " bytes of data");
-  }
-
-  static std::string range(Entry const& entry) {
-    return "[" + std::to_string(entry.begin) + ", " + std::to_string(entry.end) + "]";
-  }
-
-  // Checks that every byte of the data belongs to one tensor.
-  void check_data() {
-    std::uint64_t end = 0;
-    for (Entry const& entry : header_.entries_) {
-      if (entry.begin != end)
-        refuse(entry.name, "data_offsets " + range(entry) +
-                               (entry.begin < end ? " overlap those of a tensor before it, which end at "
-                                                  : " leave a hole behind those of the tensor before it, which end at ") +
-                               std::to_string(end));
-      end = entry.end;
-    }
-    if (end != data_size_) refuse(std::to_string(data_size_ - end) + " bytes at the file's end belong to no tensor");
-  }
-
-  // Checks that no name is there twice. Puts the entries into the order of their bytes.
-  void check_names() {
-    heap_sort(std::span{header_.entries_}, [](Entry const& a, Entry const& b) {
-      return a.begin != b.begin ? a.begin < b.begin : a.end != b.end ? a.end < b.end : a.shape_at < b.shape_at;
-    });
-    auto const name = [&](std::size_t i) { return header_.view(header_.entries_[i].name); };
-    header_.by_name_ = in_order(header_.entries_.size(), name);
-    if (std::size_t const i = twin(header_.by_name_, name); i < header_.by_name_.size())
-      refuse("two tensors are called " + shown(name(header_.by_name_[i])));
-    auto const key = [&](std::size_t i) { return header_.metadata_[i].first; };
-    std::vector<std::uint32_t> const keys = in_order(header_.metadata_.size(), key);
-    if (std::size_t const i = twin(keys, key); i < keys.size()) refuse("'__metadata__' has two keys " + shown(key(keys[i])));
-  }
-
-  std::string_view text_;
-  std::uint64_t data_size_;
-  std::string_view path_;
-  std::size_t at_ = 0;
-  Header header_;
-};
-
-}  // namespace detail
 
 // Parses the beginning of a file of `file_size` bytes; `bytes` has at least the first header_size() of them. `path` is for
 // messages. FormatError on all headers refused by the format's own reader, and on more: the limits above, dtypes of less than a
