@@ -133,14 +133,19 @@ class Checkpoints final : private detail::Wishful {
     bool const meet = !stopping_ && ((watch_ && watch_->seen()) || (core.behind && core.behind->failed()));
     return (meet ? core.to_meet : 0u) | (core.behind && core.behind->busy() ? core.busy : 0u);
   }
+  // Collective. Returns body(core), as an operation of all ranks that says its purpose.
+  template <class Body>
+  auto meet(char const* purpose, Body&& body) {
+    auto& core = session_->core();
+    return core.waiting.guarded("save", [&] {
+      detail::begin_checkpoint(core, Operation::save, purpose, [] {});
+      return body(core);
+    });
+  }
   // Collective. Ends a save in the background by all ranks together. Throws its failure.
   void settle() {
-    auto& core = session_->core();
     has_next_ = false;
-    core.waiting.guarded("save", [&] {
-      detail::begin_checkpoint(core, Operation::save, "what was written behind the steps", [] {});
-      core.settle_behind("save");
-    });
+    meet("what was written behind the steps", [](auto& core) { core.settle_behind("save"); });
     arrived_ = std::move(next_);
   }
   // Returns the generation completed since the last call, if any.
@@ -178,25 +183,18 @@ class Checkpoints final : private detail::Wishful {
   // Collective, after a step with a rank's wish for it. Throws the failure of a save behind the steps; otherwise returns true
   // if a signal was sent to any rank.
   bool hear() {
-    auto& core = session_->core();
-    return core.waiting.guarded("save", [&] {
-      detail::begin_checkpoint(core, Operation::save, "what a rank wishes", [] {});
-      core.rounds.words.assign(1, watch_ && watch_->seen() ? 1.0 : 0.0);
-      core.rounds.tell_all("save", [] { return std::string{}; });
+    return meet("what a rank wishes", [&](auto& core) {
       bool seen = false;
-      for (double const word : core.rounds.all_told()) seen = seen || word != 0;
+      for (double const word : detail::told_by_all(core, "save", {watch_ && watch_->seen() ? 1.0 : 0.0}))
+        seen = seen || word != 0;
       if (!seen) has_next_ = false, core.settle_behind("save");
       return seen;
     });
   }
   // Collective. Rank 0's number, or the greatest.
   double told(double mine, bool greatest = false) {
-    auto& core = session_->core();
-    return core.waiting.guarded("save", [&] {
-      detail::begin_checkpoint(core, Operation::save, "the time until the next checkpoint", [] {});
-      core.rounds.words.assign(1, mine);
-      core.rounds.tell_all("save", [] { return std::string{}; });
-      auto const& all = core.rounds.all_told();
+    return meet("the time until the next checkpoint", [&](auto& core) {
+      auto const& all = detail::told_by_all(core, "save", {mine});
       return greatest ? *std::max_element(all.begin(), all.end()) : all[0];
     });
   }

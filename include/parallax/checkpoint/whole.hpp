@@ -153,16 +153,9 @@ class WholeRows {
   };
 
   std::size_t elements(std::int64_t of_rows) const { return static_cast<std::size_t>(of_rows * item_.width); }
-  // Returns the exception of `body`, if any, as this rank's error; a file's as Errc::file.
   template <class Body>
   std::optional<Error> attempt(Body&& body) const {
-    try {
-      return body(), std::nullopt;
-    } catch (FormatError const& error) {
-      return Error{Errc::file, rank_, operation, *name_, error.what()};
-    } catch (...) {
-      return current_error(rank_, operation, *name_);
-    }
+    return caught(rank_, operation, body, *name_);
   }
   // Allocates all that a rank will ever need, so that memory fails before anything has been done.
   void make_room() {

@@ -217,17 +217,15 @@ struct CheckpointWork<Operation::save_async> {
  private:
   template <Communicator C, class... Things>
   static Saved save(SessionCore<C>& core, std::string const& directory, SaveOptions const& options, Things&... things) {
-    int const rank = core.topology.rank();
-    SavePlan plan{rank, core.topology.size()};
+    SavePlan plan{core.topology.rank(), core.topology.size()};
     NewGeneration made = begin_save(core, Operation::save_async, directory, options, plan, things...);
-    std::optional<Error> const error = caught(rank, "save_async", [&] {
+    on_all(core, "save_async", [&] {
       if (!core.behind) core.behind = Owned<Behind>{new BackgroundSave<C>{core}};
       auto& saving = static_cast<BackgroundSave<C>&>(*core.behind);
       ShardImage& image = saving.image(std::move(plan), made.facts.id, options.block_bytes);
       ShardRows rows{saving.draft(), image};
       visit_things(core, rows, things...);
     });
-    agree_so_far(core, "save_async", error);
     auto& saving = static_cast<BackgroundSave<C>&>(*core.behind);
     saving.begin(std::move(made), options.at_most);
     return saving.saved();

@@ -6,9 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,31 +23,43 @@ namespace parallax::inline v0_2::detail {
 
 // Returns the error thrown by `body`, as this rank's: a file's as Errc::file.
 template <class Body>
-std::optional<Error> caught(int rank, char const* operation, Body&& body) {
+std::optional<Error> caught(int rank, char const* operation, Body&& body, std::string_view variable = {}) {
   try {
     try {
       body();
     } catch (FormatError const& error) {
-      throw Error{Errc::file, rank, operation, "", error.what()};
+      throw Error{Errc::file, rank, operation, variable, error.what()};
     }
   } catch (...) {
-    return current_error(rank, operation);
+    return current_error(rank, operation, variable);
   }
   return std::nullopt;
+}
+
+// Collective. Tells every rank these words, equally many on all ranks. Returns the words of all ranks, one after the other.
+template <Communicator C>
+List<double> const& told_by_all(SessionCore<C>& core, char const* operation, std::initializer_list<double> words) {
+  core.rounds.words.assign(words.begin(), words.end());
+  core.rounds.tell_all(operation, [] { return std::string{}; });
+  return core.rounds.all_told();
 }
 
 // Collective. Tells all ranks that this one has come so far, or not. If one has not, all throw its error: as a refusal, after
 // which the session goes on, or, with `ends`, as one that ends it.
 template <Communicator C>
 void agree_so_far(SessionCore<C>& core, char const* operation, std::optional<Error> const& error, bool ends = false) {
-  core.rounds.words.assign(1, error ? 0.0 : 1.0);
-  core.rounds.tell_all(operation, [] { return std::string{}; });
-  for (double const right : core.rounds.all_told()) {
+  for (double const right : told_by_all(core, operation, {error ? 0.0 : 1.0})) {
     if (right != 0) continue;
     Error const agreed = core.rounds.explain(operation, error ? &*error : nullptr, "");
     if (ends) throw agreed;
     throw Refused{agreed};
   }
+}
+
+// Collective. Runs `body` on every rank. If it throws on one, all throw its error, as a refusal.
+template <Communicator C, class Body>
+void on_all(SessionCore<C>& core, char const* operation, Body&& body) {
+  agree_so_far(core, operation, caught(core.topology.rank(), operation, body));
 }
 
 // Collective. Begins an operation on a checkpoint: nothing may be under way, `text` is the same on all ranks, and `check`
@@ -66,7 +80,9 @@ void begin_checkpoint(SessionCore<C>& core, Operation operation, std::string con
 }
 
 // Returns so many seconds: the ranks' patience, beyond the deadline, with one that reads or writes files.
-std::chrono::nanoseconds patience(double seconds);
+inline std::chrono::nanoseconds patience(double seconds) {
+  return std::chrono::nanoseconds{static_cast<std::int64_t>(std::min(seconds, 1e9) * 1e9)};
+}
 
 // Collective. Sends `sizes[r]` bytes from `offsets[r]` of `out` on to rank r; `expected[r]` bytes come from rank r, in the
 // order of the ranks. Bytes for this rank itself do not travel. `in` is made large enough.
@@ -120,12 +136,11 @@ std::vector<std::vector<std::byte>> gathered_bytes(SessionCore<C>& core, char co
                                                    bool to_all = false) {
   auto const ranks = static_cast<std::size_t>(core.topology.size());
   auto const own = static_cast<std::size_t>(core.topology.rank());
-  core.rounds.words.assign(1, static_cast<double>(mine.size()));
-  core.rounds.tell_all(operation, [] { return std::string{}; });
+  auto const& told = told_by_all(core, operation, {static_cast<double>(mine.size())});
   std::vector<std::uint64_t> offsets(ranks), sizes(ranks), expected(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     if (to_all || rank == 0) sizes[rank] = mine.size();
-    if (to_all || own == 0) expected[rank] = static_cast<std::uint64_t>(core.rounds.all_told()[rank]);
+    if (to_all || own == 0) expected[rank] = static_cast<std::uint64_t>(told[rank]);
   }
   std::vector<std::byte> in;
   swap_bytes(core, operation, mine, offsets, sizes, expected, in);
@@ -227,7 +242,3 @@ void check_things(SessionCore<C> const& core, char const* operation, bool some, 
 }
 
 }  // namespace parallax::detail
-
-#if !defined(PARALLAX_COMPILED)
-#include "parallax/detail/checkpoint/common-inl.hpp"
-#endif

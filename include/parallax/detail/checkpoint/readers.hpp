@@ -80,10 +80,9 @@ class GenerationFinder {
       : core_{&core}, directory_{&directory}, wanted_{wanted}, whole_{whole}, rank_{core.topology.rank()} {}
 
   ReadableGeneration find() {
-    std::optional<Error> error = caught(rank_, "restore", [&] {
+    on_all(*core_, "restore", [&] {
       if (wanted_ == 0) mine_ = generations_in(*directory_);
     });
-    agree_so_far(*core_, "restore", error);
     PassedOver passed;
     std::vector<std::string> passed_over;
     for (std::int64_t below = most_generations; next(below); below = number_) {
@@ -95,7 +94,7 @@ class GenerationFinder {
       passed.add(why);
       passed_over.push_back(std::move(why));
     }
-    error = caught(rank_, "restore", [&] { passed.fail(*directory_); });
+    auto const error = caught(rank_, "restore", [&] { passed.fail(*directory_); });
     agree_so_far(*core_, "restore", error);
     throw Error{*error};
   }
@@ -107,13 +106,11 @@ class GenerationFinder {
     auto const at = std::find_if(mine_.begin(), mine_.end(), [&](std::int64_t number) { return number < below; });
     std::int64_t const newest = wanted_ > 0 ? wanted_ : at == mine_.end() ? 0 : *at;
     std::uint64_t tag = 0;
-    std::optional<Error> const error = caught(rank_, "restore", [&] {
+    on_all(*core_, "restore", [&] {
       if (newest > 0) tag = manifest_tag(*directory_, newest);
     });
-    agree_so_far(*core_, "restore", error);
     double const word = wanted_ > 0 ? 1.0 : static_cast<double>(newest);  // any number may be wanted
-    core_->rounds.words = {word, static_cast<double>(tag >> 32), static_cast<double>(tag & 0xffff'ffffu)};
-    core_->rounds.tell_all("restore", [] { return std::string{}; });
+    told_by_all(*core_, "restore", {word, static_cast<double>(tag >> 32), static_cast<double>(tag & 0xffff'ffffu)});
     double most = 0;
     for (int rank = 0; rank < core_->topology.size(); ++rank) most = std::max(most, core_->rounds.told(rank)[0]);
     number_ = wanted_ > 0 ? wanted_ : static_cast<std::int64_t>(most);
@@ -136,7 +133,7 @@ class GenerationFinder {
   // Collective. Returns the present generation, unless it is passed over.
   std::optional<ReadableGeneration> look(std::string& why) {
     std::optional<Generation> manifest;
-    std::optional<Error> error = caught(rank_, "restore", [&] {
+    on_all(*core_, "restore", [&] {
       if (rank_ != leader_) return;
       auto read = unless_passed(wanted_ > 0, why, [&] {
         Generation opened = open_generation(*directory_, number_);
@@ -145,10 +142,7 @@ class GenerationFinder {
       });
       if (read) manifest.emplace(std::move(*read));
     });
-    agree_so_far(*core_, "restore", error);
-    core_->rounds.words.assign(1, manifest ? 1.0 : 0.0);
-    core_->rounds.tell_all("restore", [] { return std::string{}; });
-    bool const passed = core_->rounds.told(leader_)[0] == 0;
+    bool const passed = told_by_all(*core_, "restore", {manifest ? 1.0 : 0.0})[static_cast<std::size_t>(leader_)] == 0;
     auto told = gathered_bytes(*core_, "restore",
                                manifest ? std::span{std::as_const(*manifest).bytes()} : std::as_bytes(std::span{why}), true);
     std::vector<std::byte>& leaders = told[static_cast<std::size_t>(leader_)];
@@ -156,10 +150,9 @@ class GenerationFinder {
       why.assign(reinterpret_cast<char const*>(leaders.data()), leaders.size());
       return std::nullopt;
     }
-    error = caught(rank_, "restore", [&] {
+    on_all(*core_, "restore", [&] {
       if (!manifest) manifest.emplace(std::move(leaders), *directory_ + "/" + generation_name(number_));
     });
-    agree_so_far(*core_, "restore", error);
     if (!in_one_folder(*manifest)) return apart(std::move(*manifest), why);
     Readers all{static_cast<std::size_t>(core_->topology.size()), manifest->shards().size()};
     return ReadableGeneration{std::move(*manifest), std::move(all)};
@@ -171,8 +164,7 @@ class GenerationFinder {
   // Collective. Finds the files that each rank sees; each has to be seen by one.
   std::optional<ReadableGeneration> apart(Generation&& manifest, std::string& why) {
     std::vector<std::byte> seen(manifest.shards().size());
-    std::string own_why;
-    std::optional<Error> const error = caught(rank_, "restore", [&] {
+    on_all(*core_, "restore", [&] {
       for (std::size_t file = 0; sees_ && file < seen.size(); ++file) {
         std::string other;
         bool const there =
@@ -180,17 +172,15 @@ class GenerationFinder {
         seen[file] = static_cast<std::byte>(there);
       }
     });
-    agree_so_far(*core_, "restore", error);
     Readers readers{gathered_bytes(*core_, "restore", seen, true)};
     for (std::size_t file = 0; file < seen.size(); ++file) {
       if (readers.group_of(file) != Readers::none) continue;
-      std::optional<Error> const missing = caught(rank_, "restore", [&] {
+      on_all(*core_, "restore", [&] {
         FormatError const none{*directory_ + "/" + generation_name(number_) + "/" + shard_name(static_cast<int>(file)),
                                "no rank sees it as it was written"};
         if (wanted_ > 0) throw none;
         why = none.what();
       });
-      agree_so_far(*core_, "restore", missing);
       return std::nullopt;
     }
     return ReadableGeneration{std::move(manifest), std::move(readers)};
@@ -200,7 +190,7 @@ class GenerationFinder {
   // sight. A wanted generation that is not whole is refused.
   bool is_whole(ReadableGeneration const& found, std::string& why) {
     std::string damage;
-    std::optional<Error> error = caught(rank_, "restore", [&] {
+    on_all(*core_, "restore", [&] {
       try {
         read_part(found);
       } catch (FileError const& failed) {
@@ -210,7 +200,6 @@ class GenerationFinder {
         damage = failed.what();
       }
     });
-    agree_so_far(*core_, "restore", error);
     for (auto const& told : gathered_bytes(*core_, "restore", std::as_bytes(std::span{damage}), true)) {
       if (told.empty()) continue;
       why.assign(reinterpret_cast<char const*>(told.data()), told.size());

@@ -47,13 +47,12 @@ struct CheckpointWork<Operation::restore> {
     std::vector<int> hosts;
     for (int const host : core.topology.hosts()) hosts.push_back(host);
     std::optional<Meaning> meaning;
-    std::optional<Error> const error = caught(rank, "restore", [&] {
+    on_all(core, "restore", [&] {
       meaning.emplace(manifest, options, hosts, core.registry.variables());
       RestoreCheck check{manifest, *meaning};
       visit_things(core, check, things...);
       lost = std::move(check.lost), alike = std::move(check.alike);
     });
-    agree_so_far(core, "restore", error);
 
     // From here on a failure ends the session.
     Restoring<C> restoring{core, directory + "/" + generation_name(manifest.facts().number), generation, *meaning,

@@ -119,7 +119,7 @@ void remove_together(SessionCore<C>& core, char const* operation, NewGeneration 
 // old generations, which stay until the new one has its name everywhere.
 template <Communicator C>
 void make_generations(SessionCore<C>& core, char const* operation, NewGeneration& made, WrittenShard const& mine,
-                      std::optional<Error> error) {
+                      std::optional<Error> const& error) {
   int const rank = core.topology.rank();
   bool const leads = made.homes.leads(rank), apart = !made.homes.one();
   agree_so_far(core, operation, error);
@@ -128,10 +128,9 @@ void make_generations(SessionCore<C>& core, char const* operation, NewGeneration
   auto const sizes = gathered_bytes(core, operation, std::as_bytes(std::span{&mine.size, 1}), apart);
   std::vector<WrittenShard> shards(leads ? made.facts.hosts.size() : 0);
   auto const by_leaders = [&](auto&& body) {
-    error = caught(rank, operation, [&] {
+    on_all(core, operation, [&] {
       if (leads) body();
     });
-    agree_so_far(core, operation, error);
   };
   auto const put_together = [&] {
     for (std::size_t r = 0; r < shards.size(); ++r) {
@@ -174,7 +173,7 @@ Homes find_homes(SessionCore<C>& core, char const* operation, std::string const&
   auto const file = [&](int of) { return directory + "/" + sign_name(id, of); };
   UnfinishedFolder sign;
   auto const make = [&](bool makes) {
-    std::optional<Error> const error = caught(rank, operation, [&] {
+    on_all(core, operation, [&] {
       if (!makes) return;
       make_folder(directory);
       if (rank == 0) hold_folder(core, directory), remove_unfinished(directory);
@@ -183,7 +182,6 @@ Homes find_homes(SessionCore<C>& core, char const* operation, std::string const&
       if (!made.is_open()) throw FileError(file(rank), "open", errno);
       sign = UnfinishedFolder{file(rank)};
     });
-    agree_so_far(core, operation, error);
   };
   auto const seen = [&](int of) {
     if (rank == of) return true;
@@ -195,11 +193,9 @@ Homes find_homes(SessionCore<C>& core, char const* operation, std::string const&
   Homes homes{std::vector<int>(static_cast<std::size_t>(ranks), 0)};
   auto const tell = [&](auto&& find) {
     int leader = rank;
-    std::optional<Error> const error = caught(rank, operation, [&] { leader = find(); });
-    agree_so_far(core, operation, error);
-    core.rounds.words.assign(1, static_cast<double>(leader));
-    core.rounds.tell_all(operation, [] { return std::string{}; });
-    for (int r = 0; r < ranks; ++r) homes.leaders[static_cast<std::size_t>(r)] = static_cast<int>(core.rounds.told(r)[0]);
+    on_all(core, operation, [&] { leader = find(); });
+    auto const& told = told_by_all(core, operation, {static_cast<double>(leader)});
+    std::transform(told.begin(), told.end(), homes.leaders.begin(), [](double word) { return static_cast<int>(word); });
   };
   make(rank == 0);
   if (ranks == 1) return homes;
@@ -240,31 +236,25 @@ NewGeneration begin_save(SessionCore<C>& core, Operation operation, std::string 
   NewGeneration made;
   std::random_device random;
   std::uint64_t const mine = (std::uint64_t{random()} << 32 | random()) >> 12;  // exact as a double
-  auto const agreed = [&](double value) {
-    core.rounds.words.assign(1, value);
-    core.rounds.tell_all(word, [] { return std::string{}; });
-  };
-  agreed(static_cast<double>(mine));
-  made.facts = {0, core.steps, options.block_bytes, static_cast<std::uint64_t>(core.rounds.told(0)[0]), {}, {}};
+  auto const id = static_cast<std::uint64_t>(told_by_all(core, word, {static_cast<double>(mine)})[0]);
+  made.facts = {0, core.steps, options.block_bytes, id, {}, {}};
   made.directory = directory, made.keep = static_cast<std::size_t>(options.keep), made.keep_for = options.keep_for;
   made.homes = find_homes(core, word, directory, made.facts.id);
   bool const leads = made.homes.leads(rank);
 
   // A number new in all homes.
   std::int64_t newest = 0;
-  std::optional<Error> error = caught(rank, word, [&] {
+  on_all(core, word, [&] {
     if (!leads) return;
     if (rank != 0) hold_folder(core, directory), remove_unfinished(directory);
     auto const numbers = numbers_in(directory);
     if (!numbers.empty()) newest = numbers.front();
   });
-  agree_so_far(core, word, error);
-  agreed(static_cast<double>(newest));
-  for (double const told : core.rounds.all_told()) newest = std::max(newest, static_cast<std::int64_t>(told));
-  made.facts.number = newest + 1;
+  auto const& told = told_by_all(core, word, {static_cast<double>(newest)});
+  made.facts.number = static_cast<std::int64_t>(*std::max_element(told.begin(), told.end())) + 1;
   made.path = directory + "/" + generation_name(made.facts.number);
   made.making = made.path + std::string{unfinished};
-  error = caught(rank, word, [&] {
+  on_all(core, word, [&] {
     for (int const host : core.topology.hosts()) made.facts.hosts.push_back(host);
     if (!made.homes.one()) made.facts.homes = made.homes.leaders;
     if (!leads) return;
@@ -274,7 +264,6 @@ NewGeneration begin_save(SessionCore<C>& core, Operation operation, std::string 
     for (auto const& known : core.registry.variables())
       if (!known->gone) made.signatures.emplace_back(known->name, known->signature);
   });
-  agree_so_far(core, word, error);
   return made;
 }
 
@@ -298,7 +287,7 @@ struct CheckpointWork<Operation::save> {
 
     // All write, and tell their results.
     WrittenShard mine;
-    std::optional<Error> error = caught(rank, "save", [&] {
+    std::optional<Error> const error = caught(rank, "save", [&] {
       ShardDraft draft{std::move(plan), made.facts.id, options.block_bytes};
       ShardWriter writer{made.shard(rank), draft};
       ShardRows rows{draft, writer};
@@ -306,7 +295,7 @@ struct CheckpointWork<Operation::save> {
       writer.finish();
       mine = std::move(draft.shard());
     });
-    make_generations(core, "save", made, mine, std::move(error));
+    make_generations(core, "save", made, mine, error);
     return {made.facts.number, made.facts.step, made.path};
   }
 };

@@ -1,7 +1,6 @@
 // Source of parallax::compiled: files, checkpoints among them.
 #define PARALLAX_INLINE
 #include "parallax/detail/checkpoint/background-inl.hpp"
-#include "parallax/detail/checkpoint/common-inl.hpp"
 #include "parallax/detail/checkpoint/find_generation-inl.hpp"
 #include "parallax/detail/checkpoint/folder-inl.hpp"
 #include "parallax/detail/checkpoint/folder_lock-inl.hpp"
