@@ -18,7 +18,7 @@
 #include "parallax/async/async_session.hpp"
 #include "parallax/comm/socket.hpp"
 #include "parallax/comm/thread.hpp"
-#include "parallax/detail/checkpoint/folder_lock.hpp"
+#include "parallax/detail/checkpoint/folder.hpp"
 #include "parallax/detail/checkpoint/signals.hpp"
 #include "parallax/parallax.hpp"
 #if defined(PARALLAX_HAS_MPI)

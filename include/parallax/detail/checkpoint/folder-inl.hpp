@@ -90,28 +90,6 @@ PARALLAX_INLINE std::vector<std::int64_t> numbers_in(std::string const& folder, 
   return numbers;
 }
 
-PARALLAX_INLINE std::vector<std::int64_t> unname_old(std::string const& folder, std::int64_t newest, std::size_t keep,
-                                                     double seconds, std::span<std::int64_t const> complete) {
-  auto const written = [&](std::int64_t number) {
-    std::string const path = folder + "/" + generation_name(number) + "/" + std::string{manifest_name};
-    struct ::stat status;
-    if (::stat(path.c_str(), &status) != 0) return 0.0;
-    return static_cast<double>(status.st_mtim.tv_sec) + 1e-9 * static_cast<double>(status.st_mtim.tv_nsec);
-  };
-  std::vector<std::int64_t> gone;
-  for (std::int64_t const number : generations_in(folder)) {
-    auto const newer = std::count_if(complete.begin(), complete.end(), [&](std::int64_t other) { return other > number; });
-    bool const goes = number < newest && ((keep > 0 && static_cast<std::size_t>(newer) >= keep) ||
-                                          (seconds > 0 && written(newest) - written(number) > seconds));
-    if (!goes) continue;
-    std::string const path = folder + "/" + generation_name(number), going = path + std::string{unfinished};
-    if (::rename(path.c_str(), going.c_str()) != 0) throw FileError(path, "rename", errno);
-    gone.push_back(number);
-  }
-  if (!gone.empty()) sync_folder(folder);
-  return gone;
-}
-
 PARALLAX_INLINE void remove_files(std::string const& folder, std::int64_t number, std::size_t first, std::size_t of) noexcept {
   try {
     std::string const going = folder + "/" + generation_name(number) + std::string{unfinished};
@@ -126,6 +104,23 @@ PARALLAX_INLINE void remove_unfinished(std::string const& folder) {
     if (name.size() > unfinished.size() && name.ends_with(unfinished) &&
         (name.starts_with(sign_begin) || generation_number(std::string_view{name}.substr(0, name.size() - unfinished.size()))))
       remove_folder(folder + "/" + name);
+}
+
+PARALLAX_INLINE std::string this_holder() {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
+  std::string text = joined({"process ", ::getpid(), " on host ", host[0] ? host.data() : "?"});
+  for (char const* const name : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID"})
+    if (char const* const job = std::getenv(name); job && *job) {
+      append(text, {", job ", job});
+      break;
+    }
+  std::time_t const now = std::time(nullptr);
+  std::tm parts{};
+  char since[32] = {};
+  if (::gmtime_r(&now, &parts) && std::strftime(since, sizeof since, "%Y-%m-%d %H:%M:%S", &parts) > 0)
+    append(text, {", since ", since, " UTC"});
+  return text;
 }
 
 }  // namespace parallax::detail

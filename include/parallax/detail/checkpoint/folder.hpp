@@ -1,16 +1,21 @@
-// The folder of checkpoints: generations, each a folder of files, there as a whole or not at all. Saving calls it on the first
-// rank of all that see a folder, and restoring on every rank.
+// The folder of checkpoints: generations, each a folder of files, there as a whole or not at all; and the right to save in it.
+// Saving calls it on the first rank of all that see a folder, and restoring on every rank.
 #pragma once
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,12 +60,6 @@ std::vector<std::int64_t> numbers_in(std::string const& folder, bool folders = f
 // whether the generation is complete. Throws likewise.
 inline std::vector<std::int64_t> generations_in(std::string const& folder) { return numbers_in(folder, true); }
 
-// Takes the names from generations older than `newest`, which is there. They go if there are `keep` newer ones among
-// `complete`, or if they are older by so many seconds, by their manifests' times. 0: any number, and any age. Returns their
-// numbers. So none is ever there in part, while their files are removed. `complete`: the numbers of restorable generations.
-// Throws FileError.
-std::vector<std::int64_t> unname_old(std::string const& folder, std::int64_t newest, std::size_t keep, double seconds,
-                                     std::span<std::int64_t const> complete);
 // Removes, of a generation without its name, every `of`-th file, from number `first` on, as far as possible.
 void remove_files(std::string const& folder, std::int64_t number, std::size_t first, std::size_t of) noexcept;
 
@@ -102,6 +101,66 @@ class ReadFile {
   std::string path_;
   Descriptor file_;
   std::uint64_t size_ = 0;
+};
+
+// The name of the lock's file. The file stays when the lock is gone, and names its last holder.
+inline constexpr std::string_view lock_name = "checkpoint.lock";
+
+// Returns this process in the words of the file: its place, and the launcher's name of its job.
+std::string this_holder();
+
+// The lock of one folder, by flock: the kernel gives it back however the process ends, and on NFS it holds between hosts. On a
+// file system without locks nobody is kept out.
+class FolderLock {
+ public:
+  // Takes the lock. Throws FileError, and FormatError if another job, or another session of this process, has it.
+  explicit FolderLock(std::string const& folder) : path_{folder + "/" + std::string{lock_name}} {
+    file_ = open_file(path_, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK);
+    bool const no_place = errno == ENOTDIR || errno == EACCES || errno == EPERM || errno == EROFS;
+    if (!file_.is_open() && no_place) return;  // the save says so
+    if (!file_.is_open()) throw FileError(path_, "open", errno);
+    struct ::stat status;
+    if (::fstat(file_.number(), &status) != 0) throw FileError(path_, "fstat", errno);
+    check_regular(status, path_);
+    while (::flock(file_.number(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EINTR) continue;
+      if (errno == EWOULDBLOCK)
+        throw FormatError(folder, joined({"another job saves here: ", holder(), "; in a folder one saves at a time"}));
+      return;
+    }
+    std::array<char, room> text;
+    text.fill(' ');
+    std::string const mine = this_holder().substr(0, room - 1);
+    std::memcpy(text.data(), mine.data(), mine.size());
+    text.back() = '\n';
+    static_cast<void>(uninterrupted([&] { return ::pwrite(file_.number(), text.data(), text.size(), 0); }));
+  }
+  // Returns true if it is the lock of the folder of this path, in any spelling.
+  bool is_of(std::string const& folder) const {
+    struct ::stat mine, there;
+    return file_.is_open() && ::fstat(file_.number(), &mine) == 0 &&
+           ::stat((folder + "/" + std::string{lock_name}).c_str(), &there) == 0 && mine.st_dev == there.st_dev &&
+           mine.st_ino == there.st_ino;
+  }
+
+ private:
+  static constexpr std::size_t room = 256;  // bytes of the file
+
+  // Returns the holder's words.
+  std::string holder() const {
+    std::array<char, room> text;
+    auto const count = uninterrupted([&] { return ::pread(file_.number(), text.data(), text.size(), 0); });
+    std::string said;
+    for (char const c : std::string_view{text.data(), count > 0 ? static_cast<std::size_t>(count) : 0}) {
+      if (c == '\n') break;
+      said += c >= ' ' && c < 127 ? c : '?';
+    }
+    said.erase(said.find_last_not_of(' ') + 1);
+    return said.empty() ? "it does not say which" : said;
+  }
+
+  std::string path_;
+  Descriptor file_;
 };
 
 }  // namespace parallax::detail

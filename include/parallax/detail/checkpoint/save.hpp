@@ -15,12 +15,34 @@
 #include <vector>
 
 #include "parallax/detail/checkpoint/common.hpp"
-#include "parallax/detail/checkpoint/folder_lock.hpp"
+#include "parallax/detail/checkpoint/folder.hpp"
 #include "parallax/detail/checkpoint/shard.hpp"
 #include "parallax/detail/core/birth.hpp"
 #include "parallax/detail/core/math.hpp"
 
 namespace parallax::inline v0_2::detail {
+
+// The locks of a session, on a leading rank.
+class FolderLocks final : public Held {
+ public:
+  // Takes the folder's lock, unless the session has it. Throws likewise.
+  void take(std::string const& folder) {
+    for (FolderLock const& lock : locks_)
+      if (lock.is_of(folder)) return;
+    locks_.emplace_back(folder);
+  }
+
+ private:
+  std::vector<FolderLock> locks_;
+};
+
+// Local, on the first rank of all that see the folder. Keeps other sessions from saving in it, from now on until the session
+// goes. Throws FileError, and FormatError with the name of the present holder.
+template <Communicator C>
+void hold_folder(SessionCore<C>& core, std::string const& folder) {
+  if (!core.held) core.held = Owned<Held>{new FolderLocks};
+  static_cast<FolderLocks&>(*core.held).take(folder);
+}
 
 // A folder of an unfinished generation, or a file for a moment. It is gone with this object, unless it is kept, or this is a
 // forked child.
@@ -92,8 +114,9 @@ void write_manifest(NewGeneration const& made, std::span<WrittenShard const> sha
 // Local, on a leader. Gives the generation its name. Throws FileError; after an error behind the naming, it is there.
 void give_name(NewGeneration& made);
 
-// Local, on a leader, once it has its name everywhere. Takes the names of old generations, and returns their numbers.
-// `complete`: the numbers of generations not in part.
+// Local, on a leader, once it has its name everywhere. Takes the names from older generations. They go if there are `keep` newer
+// ones among `complete`, or if they are older by `keep_for`, by their manifests' times. Returns their numbers. So none is ever
+// there in part, while their files are removed. `complete`: the numbers of restorable generations. Throws FileError.
 std::vector<std::int64_t> unname_old(NewGeneration const& made, std::span<std::int64_t const> complete);
 
 // Collective. Removes the generations without names, by all ranks of each home at the same time: a large file takes long.

@@ -3,7 +3,6 @@
 #include "parallax/detail/checkpoint/background-inl.hpp"
 #include "parallax/detail/checkpoint/find_generation-inl.hpp"
 #include "parallax/detail/checkpoint/folder-inl.hpp"
-#include "parallax/detail/checkpoint/folder_lock-inl.hpp"
 #include "parallax/detail/checkpoint/manifest-inl.hpp"
 #include "parallax/detail/checkpoint/save-inl.hpp"
 #include "parallax/detail/interop/file-inl.hpp"
