@@ -21,8 +21,8 @@ namespace parallax::inline v0_2::detail {
 struct Slab {
   std::size_t shard, tensor;
   RowNumbers numbers;
-  std::int64_t rows, blocks,
-      first_block;  // blocks: of this slab; first_block: the number of the first, among those of all slabs
+  std::int64_t rows, blocks;
+  std::int64_t first_block;  // its number among those of all slabs
 };
 
 // The rows of an array already here.
@@ -74,9 +74,9 @@ class BlockReader {
       if (!first && (rows != all || file.row_bytes(at) != row_bytes(slabs[0])))
         throw FormatError(manifest_->path(), joined({"the files have ", shown(key), " in several shapes"}));
       all = rows;
-      std::int64_t const here = blocks_of(file.rows(at), file.row_bytes(at), manifest_->facts().block_bytes);
-      slabs.push_back({shard, at, std::move(numbers), file.rows(at), here, blocks});
-      blocks += here, together += file.rows(at);
+      Slab& slab = slabs.emplace_back(own_slab(shard, at));
+      slab.numbers = std::move(numbers), slab.first_block = blocks;
+      blocks += slab.blocks, together += slab.rows;
     }
     return slabs;
   }
@@ -95,12 +95,8 @@ class BlockReader {
   // Returns a tensor of a rank's own, as its only slab.
   Slab own_slab(std::size_t shard, std::size_t tensor) const {
     ShardFile const& file = manifest_->shards()[shard];
-    return {shard,
-            tensor,
-            {},
-            file.rows(tensor),
-            blocks_of(file.rows(tensor), file.row_bytes(tensor), manifest_->facts().block_bytes),
-            0};
+    std::int64_t const rows = file.rows(tensor);
+    return {shard, tensor, {}, rows, blocks_of(rows, file.row_bytes(tensor), manifest_->facts().block_bytes), 0};
   }
   // Returns a tensor of a file, of any owner, except a list of rows. Throws FormatError.
   Slab slab(std::size_t shard, std::size_t tensor) const {

@@ -5,13 +5,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "parallax/detail/checkpoint/manifest.hpp"
@@ -121,14 +119,6 @@ struct Bundle {
   std::vector<std::int64_t> words;
   std::vector<std::byte> rows;
 };
-
-// Returns the values in these bytes, as another rank gave them.
-template <class T>
-std::vector<T> values_of(std::span<std::byte const> bytes) {
-  std::vector<T> values(bytes.size() / sizeof(T));
-  if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
-  return values;
-}
 
 // Collective. Returns every rank's bytes, by rank, at rank 0; with `to_all` at every rank.
 template <Communicator C>

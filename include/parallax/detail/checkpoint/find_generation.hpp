@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -139,7 +138,7 @@ class RestoreCheck {
     if (std::string_view{item.name}.starts_with("session.decision")) return;
     safetensors::Tensor tensor;
     std::int64_t rows = -1;
-    auto const* const small = manifest_->small(key, tensor);
+    auto const small = manifest_->small(key, tensor);
     if (small) {
       rows = static_cast<std::int64_t>(tensor.shape[0]);
     } else {

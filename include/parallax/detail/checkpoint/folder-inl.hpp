@@ -5,20 +5,24 @@
 
 namespace parallax::inline v0_2::detail {
 
+PARALLAX_INLINE bool take_number(std::string_view& text, std::int64_t& number) {
+  std::size_t digits = 0;
+  for (number = 0; digits < text.size() && digits < 18 && text[digits] >= '0' && text[digits] <= '9'; ++digits)
+    number = 10 * number + (text[digits] - '0');
+  text.remove_prefix(digits);
+  return digits > 0;
+}
+
 PARALLAX_INLINE std::string generation_name(std::int64_t number) {
   std::string digits = std::to_string(number);
   return "generation-" + std::string(digits.size() < 6 ? 6 - digits.size() : 0, '0') + digits;
 }
 
 PARALLAX_INLINE std::int64_t generation_number(std::string_view name) {
-  constexpr std::string_view begin = "generation-";
-  if (!name.starts_with(begin) || name.size() > begin.size() + 15) return 0;
+  std::string_view digits = name.substr(std::min(name.size(), std::string_view{"generation-"}.size()));
   std::int64_t number = 0;
-  for (char const c : name.substr(begin.size())) {
-    if (c < '0' || c > '9') return 0;
-    number = 10 * number + (c - '0');
-  }
-  return generation_name(number) == name ? number : 0;
+  bool const has_number = take_number(digits, number) && number <= most_generations;
+  return has_number && generation_name(number) == name ? number : 0;
 }
 
 PARALLAX_INLINE std::string shard_name(int rank) {

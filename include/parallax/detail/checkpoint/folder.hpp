@@ -32,6 +32,9 @@ inline constexpr std::string_view unfinished = ".part";
 // The highest number of a generation: ranks tell each other numbers as doubles.
 inline constexpr std::int64_t most_generations = 999'999'999'999'999;
 
+// Takes the digits of a number, at most 18, from the beginning of a text. Returns false if there is none.
+bool take_number(std::string_view& text, std::int64_t& number);
+
 // Returns a name like `generation-000012`.
 std::string generation_name(std::int64_t number);
 // Returns the number in such a name; 0 for any other name.

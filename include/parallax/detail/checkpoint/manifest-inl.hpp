@@ -53,12 +53,7 @@ PARALLAX_INLINE Generation::Generation(std::vector<std::byte> bytes, std::string
   if (number_of("version") > checkpoint_version)
     throw NewerFormat(path_, joined({"it is of version ", version, " of the format, and this library reads up to version ",
                                      checkpoint_version}));
-  facts_ = {number_of("generation"),
-            number_of("step"),
-            number_of("block bytes"),
-            static_cast<std::uint64_t>(number_of("id")),
-            {},
-            {}};
+  facts_ = {number_of("generation"), number_of("step"), number_of("block bytes"), static_cast<std::uint64_t>(number_of("id"))};
   if (facts_.block_bytes < 1 || facts_.block_bytes > most_block_bytes)
     throw FormatError(path_, joined({"its blocks have ", facts_.block_bytes, " bytes"}));
   for (std::size_t i = 0; i < header_.size(); ++i) {
@@ -66,24 +61,20 @@ PARALLAX_INLINE Generation::Generation(std::vector<std::byte> bytes, std::string
     if (tensor.name.starts_with("item ") && (tensor.shape.size() != 2 || tensor.shape[0] > most_manifest_bytes))
       throw FormatError(path_, "tensor " + shown(tensor.name) + " has no rows");
   }
-  std::span<std::byte const> const hosts = tensor_bytes("hosts");
-  facts_.hosts.resize(hosts.size() / sizeof(int));
-  if (!facts_.hosts.empty()) std::memcpy(facts_.hosts.data(), hosts.data(), facts_.hosts.size() * sizeof(int));
+  facts_.hosts = values_of<int>(tensor_bytes("hosts"));
   if (header_.find("homes") < header_.size()) {
     std::span<std::byte const> const homes = tensor_bytes("homes");
-    facts_.homes.resize(facts_.hosts.size());
-    if (homes.empty() || homes.size() != facts_.homes.size() * sizeof(int))
+    if (homes.empty() || homes.size() != facts_.hosts.size() * sizeof(int))
       throw FormatError(path_, "it does not say in which folders its files lie");
-    std::memcpy(facts_.homes.data(), homes.data(), homes.size());
+    facts_.homes = values_of<int>(homes);
   }
   std::span<std::byte const> const sizes = tensor_bytes("sizes");
   if (facts_.hosts.empty() || sizes.size() != 8 * facts_.hosts.size())
     throw FormatError(path_, "it does not say how long its files are");
+  auto const size_of_file = values_of<std::uint64_t>(sizes);
   for (std::size_t rank = 0; rank < facts_.hosts.size(); ++rank) {
-    std::uint64_t size;
-    std::memcpy(&size, sizes.data() + 8 * rank, 8);
     std::string const name = shard_name(static_cast<int>(rank));
-    shards_.emplace_back(tensor_bytes("header of " + name), size, facts_.block_bytes, path_);
+    shards_.emplace_back(tensor_bytes("header of " + name), size_of_file[rank], facts_.block_bytes, path_);
     sums_.push_back(tensor_bytes("checksums of " + name));
     ShardFile const& shard = shards_.back();
     if (sums_.back().size() != static_cast<std::size_t>(shard.first_sum(shard.header().size())) * 8)
@@ -91,13 +82,12 @@ PARALLAX_INLINE Generation::Generation(std::vector<std::byte> bytes, std::string
   }
 }
 
-PARALLAX_INLINE std::span<std::byte const> const* Generation::small(std::string_view key, safetensors::Tensor& tensor) const {
+PARALLAX_INLINE std::optional<std::span<std::byte const>> Generation::small(std::string_view key,
+                                                                            safetensors::Tensor& tensor) const {
   std::size_t const at = header_.find(joined({"item ", key}));
-  if (at == header_.size()) return nullptr;
+  if (at == header_.size()) return std::nullopt;
   tensor = header_.tensor(at);
-  found_ =
-      std::span{bytes_}.subspan(static_cast<std::size_t>(tensor.begin), static_cast<std::size_t>(tensor.end - tensor.begin));
-  return &found_;
+  return bytes_of(tensor);
 }
 
 PARALLAX_INLINE std::vector<std::byte> Generation::encoded(GenerationFacts const& facts, std::span<SmallItem const> items,

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -96,13 +96,7 @@ class RowNumbers {
       text.remove_prefix(word.size());
       return true;
     };
-    auto const number = [&](std::int64_t& into) {
-      std::size_t digits = 0;
-      for (into = 0; digits < text.size() && digits < 18 && text[digits] >= '0' && text[digits] <= '9'; ++digits)
-        into = 10 * into + (text[digits] - '0');
-      text.remove_prefix(digits);
-      return digits > 0;
-    };
+    auto const number = [&](std::int64_t& into) { return take_number(text, into); };
     if (!take("of ") || !number(rows) || !take(":") || count > rows) return false;
     if (listed_ = text == " listed"; listed_) return true;
     std::int64_t found = 0;
@@ -229,9 +223,9 @@ struct SmallItem {
 // Facts about a generation as a whole.
 struct GenerationFacts {
   std::int64_t number, step, block_bytes;
-  std::uint64_t id;        // of all its files
-  std::vector<int> hosts;  // by rank
-  std::vector<int> homes;  // by rank: the folder with its file, of several; empty if there is one folder
+  std::uint64_t id;          // of all its files
+  std::vector<int> hosts{};  // by rank
+  std::vector<int> homes{};  // by rank: the folder with its file, of several; empty if there is one folder
 };
 
 // The result of a rank's writing: the beginning of its file, the checksums in it, and its size.
@@ -240,6 +234,14 @@ struct WrittenShard {
   std::vector<std::uint64_t> sums;
   std::uint64_t size = 0;
 };
+
+// Returns the values in these bytes, as a file or another rank gave them.
+template <class T>
+std::vector<T> values_of(std::span<std::byte const> bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+  return values;
+}
 
 // A generation, by its manifest. Owns the manifest's bytes. Throws FormatError of a damaged, or newer, manifest.
 class Generation {
@@ -262,8 +264,8 @@ class Generation {
     std::memcpy(&sum, sums_[shard].data() + 8 * number, 8);
     return sum;
   }
-  // Returns the small item of this name, as a tensor of the manifest; null if there is none.
-  std::span<std::byte const> const* small(std::string_view key, safetensors::Tensor& tensor) const;
+  // Returns the small item of this name, as a tensor of the manifest, if there is one.
+  std::optional<std::span<std::byte const>> small(std::string_view key, safetensors::Tensor& tensor) const;
   // Returns the manifest as a file of tensors: "item NAME" is a small item.
   safetensors::Header const& header() const { return header_; }
   // Returns a variable's signature in the checkpoint; empty if it was not there.
@@ -276,18 +278,17 @@ class Generation {
     return {};
   }
   std::int64_t number_of(std::string_view key) const {
-    std::string_view const text = said(key);
+    std::string_view digits = said(key);
     std::int64_t number = 0;
-    bool right = !text.empty() && text.size() < 19;
-    for (char const c : text)
-      if (right = right && c >= '0' && c <= '9'; right) number = 10 * number + (c - '0');
-    if (!right) throw FormatError(path_, joined({"its ", key, " is ", shown(text)}));
-    return number;
+    if (take_number(digits, number) && digits.empty()) return number;
+    throw FormatError(path_, joined({"its ", key, " is ", shown(said(key))}));
   }
   std::span<std::byte const> tensor_bytes(std::string_view name) const {
     std::size_t const at = header_.find(name);
     if (at == header_.size()) throw FormatError(path_, "there is no tensor " + shown(name));
-    safetensors::Tensor const tensor = header_.tensor(at);
+    return bytes_of(header_.tensor(at));
+  }
+  std::span<std::byte const> bytes_of(safetensors::Tensor const& tensor) const {
     return std::span{bytes_}.subspan(static_cast<std::size_t>(tensor.begin),
                                      static_cast<std::size_t>(tensor.end - tensor.begin));
   }
@@ -307,7 +308,6 @@ class Generation {
   GenerationFacts facts_{};
   std::vector<ShardFile> shards_;
   std::vector<std::span<std::byte const>> sums_;
-  mutable std::span<std::byte const> found_;
 };
 
 }  // namespace parallax::detail

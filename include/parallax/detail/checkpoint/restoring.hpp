@@ -53,7 +53,7 @@ class Restoring {
     if (item.list && item.count < item.rows) return list_rows(item, bytes);
     std::string const key = meaning_->key(item);
     safetensors::Tensor tensor;
-    if (auto const* const small = manifest_->small(key, tensor)) {
+    if (auto const small = manifest_->small(key, tensor)) {
       auto const row_bytes = static_cast<std::size_t>(item.width) * item.type.bytes;
       if (item.share == Share::part && small->size() == static_cast<std::size_t>(item.rows) * row_bytes) {
         for (std::int64_t i = 0; i < item.count; ++i)
@@ -117,7 +117,7 @@ class Restoring {
     std::string const key = meaning_->key(item);
     std::uint64_t there = 0;
     safetensors::Tensor tensor;
-    if (auto const* const small = manifest_->small(key, tensor)) {
+    if (auto const small = manifest_->small(key, tensor)) {
       there = small->size();
     } else {
       for (std::size_t shard = 0; shard < manifest_->shards().size(); ++shard) {

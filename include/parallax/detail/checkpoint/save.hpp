@@ -260,7 +260,7 @@ NewGeneration begin_save(SessionCore<C>& core, Operation operation, std::string 
   std::random_device random;
   std::uint64_t const mine = (std::uint64_t{random()} << 32 | random()) >> 12;  // exact as a double
   auto const id = static_cast<std::uint64_t>(told_by_all(core, word, {static_cast<double>(mine)})[0]);
-  made.facts = {0, core.steps, options.block_bytes, id, {}, {}};
+  made.facts = {0, core.steps, options.block_bytes, id};
   made.directory = directory, made.keep = static_cast<std::size_t>(options.keep), made.keep_for = options.keep_for;
   made.homes = find_homes(core, word, directory, made.facts.id);
   bool const leads = made.homes.leads(rank);
@@ -283,7 +283,7 @@ NewGeneration begin_save(SessionCore<C>& core, Operation operation, std::string 
     if (!leads) return;
     if (::mkdir(made.making.c_str(), 0777) != 0) throw FileError(made.making, "mkdir", errno);
     made.folder = UnfinishedFolder{made.making};
-    made.small = plan.small();
+    made.small = plan.small;
     for (auto const& known : core.registry.variables())
       if (!known->gone) made.signatures.emplace_back(known->name, known->signature);
   });

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <string>
 #include <utility>
@@ -45,9 +44,9 @@ class SavePlan {
     last_ = key;
     // Rows of replicas may be as of another step on each rank: of each row one rank's is kept, in all arrays beside each other.
     if (alike && (item.list || item.rows <= 1) && size <= most_small_bytes) {
-      if (!next) small_.push_back({std::move(key), item.type, item.rows, item.width, {}});
-      small_.back().bytes.insert(small_.back().bytes.end(), bytes.begin(), bytes.end());
-      if (small_.back().bytes.size() > size) throw item_error(item.variable, item.name, "it is shown twice");
+      if (!next) small.push_back({std::move(key), item.type, item.rows, item.width, {}});
+      small.back().bytes.insert(small.back().bytes.end(), bytes.begin(), bytes.end());
+      if (small.back().bytes.size() > size) throw item_error(item.variable, item.name, "it is shown twice");
       return;
     }
     if (!next) {
@@ -61,22 +60,19 @@ class SavePlan {
                                   : 0;
         part.numbers.add_run(part.first, part.count);
       }
-      parts_.push_back(std::move(part));
+      parts.push_back(std::move(part));
     }
     if (alike) return;
-    parts_.back().count += item.count;
-    for (std::int64_t i = 0; i < item.count; ++i) parts_.back().numbers.add(item.row(i));
+    parts.back().count += item.count;
+    for (std::int64_t i = 0; i < item.count; ++i) parts.back().numbers.add(item.row(i));
   }
 
-  std::vector<PlannedItem>& parts() { return parts_; }
-  std::vector<PlannedItem> const& parts() const { return parts_; }
-  std::vector<SmallItem> const& small() const { return small_; }
+  std::vector<PlannedItem> parts;
+  std::vector<SmallItem> small;
 
  private:
   int rank_, ranks_;
   std::string last_;
-  std::vector<PlannedItem> parts_;
-  std::vector<SmallItem> small_;
 };
 
 // A rank's file without its rows: their places, and the number of checksums. Owns the plan.
@@ -93,8 +89,7 @@ class ShardDraft {
       first_sums_.push_back(static_cast<std::size_t>(parsed.first_sum(parsed.header().find(part.key))));
   }
 
-  SavePlan const& plan() const { return plan_; }
-  std::vector<SavePlan::PlannedItem> const& parts() const { return plan_.parts(); }
+  std::vector<SavePlan::PlannedItem> const& parts() const { return plan_.parts; }
   // Returns the bytes of the file.
   std::uint64_t size() const { return shard_.size; }
   // Returns the manifest's part about it, once all checksums are taken.
@@ -129,7 +124,7 @@ class ShardDraft {
  private:
   static std::vector<safetensors::Spec> specs(SavePlan& plan) {
     std::vector<safetensors::Spec> specs;
-    for (SavePlan::PlannedItem& part : plan.parts()) {
+    for (SavePlan::PlannedItem& part : plan.parts) {
       part.tensor = specs.size();
       specs.push_back({part.key, dtype_of(part.type), shape_of(part.type, part.count, part.width)});
       if (!part.numbers.listed()) continue;
@@ -140,7 +135,7 @@ class ShardDraft {
   }
   static safetensors::Metadata metadata(SavePlan const& plan, std::uint64_t id) {
     safetensors::Metadata metadata{{"format", "parallax shard"}, {"id", std::to_string(id)}};
-    for (SavePlan::PlannedItem const& part : plan.parts())
+    for (SavePlan::PlannedItem const& part : plan.parts)
       if (!part.own) metadata.emplace_back(part.key, part.numbers.text(part.rows));
     return metadata;
   }
