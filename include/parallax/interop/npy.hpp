@@ -99,8 +99,7 @@ void check_asked(Dtype found, std::string_view path) {
   constexpr Dtype asked = DtypeOf<T>::value;
   bool const bits = (asked == Dtype::u1 && found == Dtype::b1) || (asked == Dtype::u2 && found == Dtype::f2);
   if (found != asked && !bits)
-    throw FormatError(path,
-                      "asked for as " + std::string{to_string(asked)} + ", but the dtype is " + std::string{to_string(found)});
+    throw FormatError(path, joined({"asked for as ", to_string(asked), ", but the dtype is ", to_string(found)}));
 }
 }  // namespace detail
 
@@ -144,8 +143,7 @@ class Writer {
   void write(std::uint64_t offset, std::span<std::byte const> bytes) {
     std::uint64_t const size = file_.size() - begin_;
     if (offset > size || bytes.size() > size - offset)
-      throw FormatError(file_.path(), std::to_string(bytes.size()) + " bytes at byte " + std::to_string(offset) +
-                                          " of an array of " + std::to_string(size));
+      throw FormatError(file_.path(), joined({bytes.size(), " bytes at byte ", offset, " of an array of ", size}));
     file_.write(begin_ + offset, bytes);
   }
 
@@ -153,8 +151,8 @@ class Writer {
   // written, and finish() called again.
   void finish() {
     if (std::uint64_t const missing = file_.first_missing(); missing < file_.size())
-      throw FormatError(file_.path(), "byte " + std::to_string(missing - begin_) + " of an array of " +
-                                          std::to_string(file_.size() - begin_) + " was not written");
+      throw FormatError(file_.path(),
+                        joined({"byte ", missing - begin_, " of an array of ", file_.size() - begin_, " was not written"}));
     file_.finish();
   }
 

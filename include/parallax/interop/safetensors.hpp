@@ -53,8 +53,8 @@ class Reader {
     bool const bits = (asked == Dtype::u8 && (is == Dtype::boolean || (is >= Dtype::f8_e5m2 && is <= Dtype::f8_e5m2fnuz))) ||
                       (asked == Dtype::u16 && (is == Dtype::f16 || is == Dtype::bf16));
     if (is != asked && !bits)
-      throw FormatError(file_.path(), "tensor " + detail::shown(tensor.name) + ": asked for as " +
-                                          std::string{to_string(asked)} + ", but its dtype is " + std::string{to_string(is)});
+      throw FormatError(file_.path(), joined({"tensor ", detail::shown(tensor.name), ": asked for as ", to_string(asked),
+                                              ", but its dtype is ", to_string(is)}));
     return detail::elements<T>(bytes(i), file_.path(), "tensor " + detail::shown(tensor.name));
   }
   // The elements of the tensor with this name; FormatError also if there is none.
@@ -129,8 +129,8 @@ class Writer {
   void write(std::size_t i, std::uint64_t offset, std::span<std::byte const> bytes) {
     if (i >= layout_.tensors().size()) throw FormatError(file_.path(), "there is no tensor of number " + std::to_string(i));
     if (offset > layout_.bytes(i) || bytes.size() > layout_.bytes(i) - offset)
-      throw FormatError(file_.path(), subject(i) + ": " + std::to_string(bytes.size()) + " bytes at byte " +
-                                          std::to_string(offset) + " of " + std::to_string(layout_.bytes(i)));
+      throw FormatError(file_.path(),
+                        joined({subject(i), ": ", bytes.size(), " bytes at byte ", offset, " of ", layout_.bytes(i)}));
     file_.write(layout_.begin(i) + offset, bytes);
   }
 
@@ -140,8 +140,8 @@ class Writer {
     std::uint64_t const missing = file_.first_missing();
     for (std::size_t i = 0; i < layout_.tensors().size(); ++i)
       if (missing >= layout_.begin(i) && missing - layout_.begin(i) < layout_.bytes(i))
-        throw FormatError(file_.path(), subject(i) + ": byte " + std::to_string(missing - layout_.begin(i)) + " of " +
-                                            std::to_string(layout_.bytes(i)) + " was not written");
+        throw FormatError(file_.path(), joined({subject(i), ": byte ", missing - layout_.begin(i), " of ", layout_.bytes(i),
+                                                " was not written"}));
     file_.finish();
   }
 

@@ -16,13 +16,10 @@ namespace parallax::inline v0_2 {
 // stream, the session's has to wait for it.
 template <class T, class Allocator>
 struct tensor_traits<thrust::device_vector<T, Allocator>> {
-  // All elements, for reading and writing.
-  static std::span<T> flat(thrust::device_vector<T, Allocator>& vector) {
-    return {thrust::raw_pointer_cast(vector.data()), vector.size()};
-  }
-  // All elements of a const vector, for reading.
-  static std::span<T const> flat(thrust::device_vector<T, Allocator> const& vector) {
-    return {thrust::raw_pointer_cast(vector.data()), vector.size()};
+  // All elements, for reading and writing; of a const vector, for reading.
+  template <class Self>
+  static auto flat(Self& vector) {
+    return std::span{thrust::raw_pointer_cast(vector.data()), vector.size()};
   }
 };
 

@@ -39,18 +39,6 @@ PARALLAX_INLINE std::string shown(std::string_view text) {
   return result.append(length < text.size() ? "…'" : "'");
 }
 
-PARALLAX_INLINE bool multiply(std::uint64_t a, std::uint64_t b, std::uint64_t& product) noexcept {
-  return !__builtin_mul_overflow(a, b, &product);
-}
-
-PARALLAX_INLINE Descriptor open_file(std::string const& path, int flags) noexcept {
-  return Descriptor{open_descriptor(path.c_str(), flags)};
-}
-
-PARALLAX_INLINE Descriptor make_file(std::string const& path, ::mode_t mode) noexcept {
-  return Descriptor{make_descriptor(path.c_str(), O_WRONLY, mode)};
-}
-
 PARALLAX_INLINE void sync_folder(std::string const& folder) {
   auto const check = [&](int result, std::string_view call) {
     if (result >= 0) return;

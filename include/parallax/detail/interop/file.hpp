@@ -23,6 +23,7 @@
 
 #include "parallax/detail/core/birth.hpp"
 #include "parallax/detail/core/system.hpp"
+#include "parallax/detail/core/text.hpp"
 
 namespace parallax::inline v0_2 {
 
@@ -67,7 +68,9 @@ std::size_t end_of_utf8(std::string_view text) noexcept;
 std::string shown(std::string_view text);
 
 // Returns true, with a · b in `product`, unless it is above 2^64 - 1.
-bool multiply(std::uint64_t a, std::uint64_t b, std::uint64_t& product) noexcept;
+inline bool multiply(std::uint64_t a, std::uint64_t b, std::uint64_t& product) noexcept {
+  return !__builtin_mul_overflow(a, b, &product);
+}
 
 // A type of elements: its name in a format, and its bytes.
 struct DtypeFacts {
@@ -85,8 +88,7 @@ class HeaderText {
   [[noreturn]] void refuse(std::string_view detail) const { throw FormatError(path_, detail); }
   // Refuses the next character, or the end of the text.
   [[noreturn]] void fail(std::string_view detail) const {
-    refuse(std::string{detail} + ", at byte " + std::to_string(begin_of_text_ + at_) +
-           (at_ < text_.size() ? "" : ", where the header ends"));
+    refuse(joined({detail, ", at byte ", begin_of_text_ + at_, at_ < text_.size() ? "" : ", where the header ends"}));
   }
   // Returns true if the next character is `c`.
   bool is_at(char c) const { return at_ < text_.size() && text_[at_] == c; }
@@ -131,10 +133,8 @@ template <class T>
 std::span<T const> elements(std::span<std::byte const> bytes, std::string_view path, std::string_view subject) {
   static_assert(std::is_trivially_copyable_v<T>);
   if (reinterpret_cast<std::uintptr_t>(bytes.data()) % alignof(T) != 0)
-    throw FormatError(path, std::string{subject}
-                                .append(": the data begin at an address that no multiple of ")
-                                .append(std::to_string(alignof(T)))
-                                .append(" is: copy the bytes"));
+    throw FormatError(
+        path, joined({subject, ": the data begin at an address that no multiple of ", alignof(T), " is: copy the bytes"}));
   return {reinterpret_cast<T const*>(bytes.data()), bytes.size() / sizeof(T)};
 }
 
@@ -161,10 +161,14 @@ class Descriptor {
 };
 
 // Opens a file. If the call fails, the descriptor is not open, and errno says why.
-Descriptor open_file(std::string const& path, int flags) noexcept;
+inline Descriptor open_file(std::string const& path, int flags) noexcept {
+  return Descriptor{open_descriptor(path.c_str(), flags)};
+}
 
 // Makes a new file, to be written; likewise.
-Descriptor make_file(std::string const& path, ::mode_t mode) noexcept;
+inline Descriptor make_file(std::string const& path, ::mode_t mode) noexcept {
+  return Descriptor{make_descriptor(path.c_str(), O_WRONLY, mode)};
+}
 
 // Brings the names in a folder to the disk, as far as its mount can: a folder that cannot be opened to be read, or cannot be
 // brought to the disk at all, is left to the system. Throws FileError of other failures.
@@ -269,7 +273,7 @@ class NewFile {
     struct ::stat status;
     if (::stat(path_.c_str(), &status) == 0) detail::check_regular(status, path_);
     if (size > static_cast<std::uint64_t>(std::numeric_limits<::off_t>::max()))
-      throw FormatError(path_, "a file has no " + std::to_string(size) + " bytes");
+      throw FormatError(path_, joined({"a file has no ", size, " bytes"}));
     if (!detail::may_have_bytes(size)) throw FileError(part_, "pwrite", EFBIG);
     if (::unlink(part_.c_str()) != 0 && errno != ENOENT) throw FileError(part_, "unlink", errno);
     file_ = detail::make_file(part_, 0666);
@@ -295,8 +299,7 @@ class NewFile {
   void write(std::uint64_t at, std::span<std::byte const> bytes) {
     if (!file_.is_open()) throw FormatError(path_, "written to after finish()");
     if (at > size_ || bytes.size() > size_ - at)
-      throw FormatError(path_, std::to_string(bytes.size()) + " bytes at byte " + std::to_string(at) + " of a file of " +
-                                   std::to_string(size_));
+      throw FormatError(path_, joined({bytes.size(), " bytes at byte ", at, " of a file of ", size_}));
     std::uint64_t const begin = at;
     std::uint64_t const end = at + bytes.size();
     while (!bytes.empty()) {
@@ -324,7 +327,7 @@ class NewFile {
   void hand_over() {
     if (!file_.is_open()) throw FormatError(path_, "finished already");
     if (std::uint64_t const missing = first_missing(); missing < size_)
-      throw FormatError(path_, "byte " + std::to_string(missing) + " of " + std::to_string(size_) + " was not written");
+      throw FormatError(path_, joined({"byte ", missing, " of ", size_, " was not written"}));
     if (detail::uninterrupted([&] { return ::fsync(file_.number()); }) != 0) throw FileError(part_, "fsync", errno);
     if (!is_ours()) throw FormatError(path_, "another writer replaced " + part_);
     if (::rename(part_.c_str(), path_.c_str()) != 0) throw FileError(path_, "rename", errno);

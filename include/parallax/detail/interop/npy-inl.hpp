@@ -38,14 +38,13 @@ class Parser : HeaderText {
     if (!has_descr_ || !has_order_ || !has_shape_)
       refuse(std::string{"no field '"} + (!has_descr_ ? "descr'" : !has_order_ ? "fortran_order'" : "shape'"));
     if (fortran_order_ && header_.shape.size() > 1)
-      refuse("'fortran_order': True, columns first, is not read where there are " + std::to_string(header_.shape.size()) +
-             " dimensions");
+      refuse(
+          joined({"'fortran_order': True, columns first, is not read where there are ", header_.shape.size(), " dimensions"}));
     std::uint64_t bytes = size_of(header_.dtype);
     for (std::uint64_t const length : header_.shape)
       if (!multiply(bytes, length, bytes)) refuse("'shape' has more than 2^64 - 1 bytes");
     if (std::uint64_t const data = file_size_ - begin_; bytes != data)
-      refuse("'descr' and 'shape' have " + std::to_string(bytes) + " bytes, the file has " + std::to_string(data) +
-             " behind its header");
+      refuse(joined({"'descr' and 'shape' have ", bytes, " bytes, the file has ", data, " behind its header"}));
     header_.begin = begin_;
     header_.end = file_size_;
     return std::move(header_);
@@ -129,17 +128,15 @@ PARALLAX_INLINE Header parse_header(std::span<std::byte const> bytes, std::uint6
   if (text.size() < 10) throw FormatError(path, "the file ends in its header");
   auto const byte = [&](std::size_t i) { return std::size_t{static_cast<unsigned char>(text[i])}; };
   if (byte(6) < 1 || byte(6) > 3 || byte(7) != 0)
-    throw FormatError(path,
-                      "version " + std::to_string(byte(6)) + "." + std::to_string(byte(7)) + " of the format is not read");
+    throw FormatError(path, joined({"version ", byte(6), ".", byte(7), " of the format is not read"}));
   std::size_t const before = byte(6) == 1 ? 10 : 12;
   if (text.size() < before) throw FormatError(path, "the file ends in its header");
   std::size_t const length = before == 10 ? byte(8) | byte(9) << 8 : byte(8) | byte(9) << 8 | byte(10) << 16 | byte(11) << 24;
   if (length > most_header_bytes)
-    throw FormatError(path, "the header's length is " + std::to_string(length) + " bytes, more than the " +
-                                std::to_string(most_header_bytes) + " that are read");
+    throw FormatError(
+        path, joined({"the header's length is ", length, " bytes, more than the ", most_header_bytes, " that are read"}));
   if (length > text.size() - before || before + length > file_size)
-    throw FormatError(path,
-                      "the header's length is " + std::to_string(length) + " bytes, in a file of " + std::to_string(file_size));
+    throw FormatError(path, joined({"the header's length is ", length, " bytes, in a file of ", file_size}));
   return detail::Parser{text.substr(before, length), before + length, file_size, path}.parse();
 }
 

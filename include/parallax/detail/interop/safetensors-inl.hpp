@@ -24,17 +24,15 @@ namespace parallax::inline v0_2::safetensors {
 PARALLAX_INLINE Layout::Layout(std::vector<Spec> tensors, Metadata const& metadata, std::string_view path)
     : tensors_{std::move(tensors)}, begins_(tensors_.size()), sizes_(tensors_.size()) {
   auto const refuse = [&](std::string const& detail) { throw FormatError(path, detail); };
-  auto const check_unique = [&](std::size_t count, auto const& name, std::string_view what) {
+  auto const check_unique = [&](std::string_view what, std::size_t count, auto const& name) {
     for (std::size_t i = 0; i < count; ++i)
       if (detail::end_of_utf8(name(i)) < name(i).size()) refuse(std::string{what} + detail::shown(name(i)) + " is no UTF-8");
     std::vector<std::uint32_t> const order = detail::in_order(count, name);
     if (std::size_t const i = detail::twin(order, name); i < count)
       refuse("two: " + std::string{what} + detail::shown(name(order[i])));
   };
-  check_unique(
-      tensors_.size(), [&](std::size_t i) { return std::string_view{tensors_[i].name}; }, "tensor ");
-  check_unique(
-      metadata.size(), [&](std::size_t i) { return std::string_view{metadata[i].first}; }, "metadata ");
+  check_unique("tensor ", tensors_.size(), [&](std::size_t i) { return std::string_view{tensors_[i].name}; });
+  check_unique("metadata ", metadata.size(), [&](std::size_t i) { return std::string_view{metadata[i].first}; });
   if (metadata.size() > most_metadata) refuse(std::to_string(metadata.size()) + " entries of metadata are more than are read");
 
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
@@ -77,17 +75,12 @@ PARALLAX_INLINE Layout::Layout(std::vector<Spec> tensors, Metadata const& metada
       text.append(text.back() == '[' ? "" : ",").append(std::to_string(length));
     begins_[i] = data_;
     if (__builtin_add_overflow(data_, sizes_[i], &data_)) refuse("the tensors have more than 2^64 - 1 bytes");
-    text.append("],\"data_offsets\":[")
-        .append(std::to_string(begins_[i]))
-        .append(",")
-        .append(std::to_string(data_))
-        .append("]}");
+    append(text, {"],\"data_offsets\":[", begins_[i], ",", data_, "]}"});
   }
   text.push_back('}');
   text.resize((text.size() + 7) / 8 * 8, ' ');
   if (text.size() - 8 > most_header_bytes)
-    refuse("the header would have " + std::to_string(text.size() - 8) + " bytes, a reader takes " +
-           std::to_string(most_header_bytes));
+    refuse(joined({"the header would have ", text.size() - 8, " bytes, a reader takes ", most_header_bytes}));
   if (data_ > ~std::uint64_t{0} - text.size()) refuse("the file would have more than 2^64 - 1 bytes");
   for (int i = 0; i < 8; ++i) text[static_cast<std::size_t>(i)] = static_cast<char>((text.size() - 8) >> (8 * i) & 0xff);
   header_ = std::move(text);

@@ -173,8 +173,8 @@ class Parser : HeaderText {
     std::uint64_t bytes;
     if (!multiply(elements, size_of(entry.dtype), bytes)) refuse(name, "dtype and shape have more than 2^64 - 1 bytes");
     if (entry.end - entry.begin != bytes)
-      refuse(name, "data_offsets " + range(entry) + " are " + std::to_string(entry.end - entry.begin) + " bytes, dtype " +
-                       std::string{to_string(entry.dtype)} + " and shape are " + std::to_string(bytes));
+      refuse(name, joined({"data_offsets ", range(entry), " are ", entry.end - entry.begin, " bytes, dtype ",
+                           to_string(entry.dtype), " and shape are ", bytes}));
     header_.entries_.push_back(entry);
   }
 
@@ -208,8 +208,7 @@ class Parser : HeaderText {
     expect(']');
     if (entry.end < entry.begin) refuse(entry.name, "data_offsets " + range(entry) + " end before they begin");
     if (entry.end > data_size_)
-      refuse(entry.name,
-             "data_offsets " + range(entry) + " end behind the file's " + std::to_string(data_size_) + " bytes of data");
+      refuse(entry.name, joined({"data_offsets ", range(entry), " end behind the file's ", data_size_, " bytes of data"}));
   }
 
   static std::string range(Entry const& entry) {
@@ -221,10 +220,10 @@ class Parser : HeaderText {
     std::uint64_t end = 0;
     for (Entry const& entry : header_.entries_) {
       if (entry.begin != end)
-        refuse(entry.name, "data_offsets " + range(entry) +
-                               (entry.begin < end ? " overlap those of a tensor before it, which end at "
-                                                  : " leave a hole behind those of the tensor before it, which end at ") +
-                               std::to_string(end));
+        refuse(entry.name, joined({"data_offsets ", range(entry),
+                                   entry.begin < end ? " overlap those of a tensor before it"
+                                                     : " leave a hole behind those of the tensor before it",
+                                   ", which end at ", end}));
       end = entry.end;
     }
     if (end != data_size_) refuse(std::to_string(data_size_ - end) + " bytes at the file's end belong to no tensor");
@@ -256,19 +255,17 @@ PARALLAX_INLINE std::uint64_t header_size(std::span<std::byte const> first, std:
   std::uint64_t length = 0;
   for (int i = 8; i-- > 0;) length = length << 8 | std::to_integer<std::uint64_t>(first[static_cast<std::size_t>(i)]);
   if (length > most_header_bytes)
-    throw FormatError(path, "the header's length is " + std::to_string(length) + " bytes, more than the " +
-                                std::to_string(most_header_bytes) + " that are read: is this safetensors?");
+    throw FormatError(path, joined({"the header's length is ", length, " bytes, more than the ", most_header_bytes,
+                                    " that are read: is this safetensors?"}));
   if (length > file_size - 8)
-    throw FormatError(path,
-                      "the header's length is " + std::to_string(length) + " bytes, in a file of " + std::to_string(file_size));
+    throw FormatError(path, joined({"the header's length is ", length, " bytes, in a file of ", file_size}));
   return 8 + length;
 }
 
 PARALLAX_INLINE Header parse_header(std::span<std::byte const> bytes, std::uint64_t file_size, std::string_view path) {
   std::uint64_t const size = header_size(bytes, file_size, path);
   if (bytes.size() < size)
-    throw FormatError(path,
-                      "the header has " + std::to_string(size) + " bytes, and " + std::to_string(bytes.size()) + " are given");
+    throw FormatError(path, joined({"the header has ", size, " bytes, and ", bytes.size(), " are given"}));
   std::string_view const text{reinterpret_cast<char const*>(bytes.data()) + 8, static_cast<std::size_t>(size - 8)};
   return detail::Parser{text, file_size - size, path}.parse();
 }
