@@ -203,6 +203,15 @@ class WholeRows {
     for (int rank = 0; rank < ranks_; ++rank) right = right && rounds.told(rank)[0] != 0;
     if (!right) throw Refused{rounds.explain(operation, error ? &*error : nullptr, "")};
   }
+  // Adds the rows of a window: the places of those here and, with `holders`, who holds each, and its bytes for that rank.
+  void look_up(Window const& window, bool holders, std::vector<std::uint64_t>& bytes) {
+    for (std::int64_t i = 0; i < window.count; ++i) {
+      RowPlace const place = item_.where(window.first + i);
+      int const held_by = core_->topology.owner_rank(place.owner);
+      if (held_by == rank_) places_.push_back(place.local);
+      if (holders) owners_.push_back(held_by), of(bytes, held_by) += row_bytes_;
+    }
+  }
   void begin_swap() {
     places_.clear(), owners_.clear();
     for (auto* const list : {&offsets_, &sizes_, &expected_}) std::fill(list->begin(), list->end(), 0);
@@ -213,16 +222,8 @@ class WholeRows {
     begin_swap();
     bool const alike = at_ == WholeAt::every_rank;  // all take the same rows, packed once
     for (int rank = 0; rank < (alike ? 1 : ranks_); ++rank) {
-      Window const theirs = window(rank, round);
       std::size_t const begin = places_.size();
-      for (std::int64_t i = 0; i < theirs.count; ++i) {
-        RowPlace const place = item_.where(theirs.first + i);
-        int const held_by = core_->topology.owner_rank(place.owner);
-        if (held_by == rank_) places_.push_back(place.local);
-        if (!alike && rank != rank_) continue;
-        owners_.push_back(held_by);
-        of(expected_, held_by) += row_bytes_;
-      }
+      look_up(window(rank, round), alike || rank == rank_, expected_);
       of(offsets_, rank) = begin * row_bytes_, of(sizes_, rank) = (places_.size() - begin) * row_bytes_;
     }
     if (alike) std::fill(sizes_.begin(), sizes_.end(), std::uint64_t{sizes_[0]});
@@ -245,12 +246,7 @@ class WholeRows {
   // Collective. Sends the rows in rank 0's `whole_` to their owners, and sets them there.
   void deal(Window const& given) {
     begin_swap();
-    for (std::int64_t i = 0; i < given.count; ++i) {
-      RowPlace const place = item_.where(given.first + i);
-      int const held_by = core_->topology.owner_rank(place.owner);
-      if (held_by == rank_) places_.push_back(place.local);
-      if (rank_ == 0) owners_.push_back(held_by), of(sizes_, held_by) += row_bytes_;
-    }
+    look_up(given, rank_ == 0, sizes_);
     if (rank_ != 0) expected_[0] = places_.size() * row_bytes_;
     std::uint64_t at = 0;
     for (int rank = 0; rank < ranks_; ++rank) of(offsets_, rank) = std::exchange(at, at + of(sizes_, rank));

@@ -51,11 +51,7 @@ template <class Model>
 void check_failures(Model const& model, std::uint64_t seed = 1) {
   constexpr std::chrono::seconds ample{60};
   constexpr std::chrono::milliseconds brief{400};
-  // The model alone knows how many ranks there are.
-  int size = 0;
-  on_every_rank(model, ample, [&](auto& comm) {
-    if (comm.rank() == 0) size = comm.size();
-  });
+  int const size = ranks_of(model);
   using Sizes = std::pair<std::size_t, std::size_t>;
   // Sizes a little and far apart, either way.
   for (auto const& [sent, expected] :

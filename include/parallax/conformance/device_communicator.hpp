@@ -109,6 +109,13 @@ class DeviceExchange {
   std::deque<OperationData> rounds_;
 };
 
+// Collective. Runs the prepared operation on a channel, but for its finish.
+template <class C>
+void exchange(C& comm, int channel, DeviceExchange& part) {
+  auto request = comm.ialltoallv_device(channel, part.transfer());
+  complete(comm, request);
+}
+
 // The main check of order. Several operations at once, round after round; between them an exchange of the host's memory. Ranks
 // post in an order of their own, and complete operations as they come.
 struct RaggedDeviceBlocks {
@@ -165,8 +172,7 @@ struct NoDeviceBlocks {
     }
     DeviceExchange part{comm.queue(), comm.rank(), comm.size()};
     part.prepare(seed, [](int source, int target) { return source == target ? std::size_t{0} : 100; });
-    auto request = comm.ialltoallv_device(4, part.transfer());
-    complete(comm, request);
+    exchange(comm, 4, part);
     part.finish();
     settle(comm);
     part.check();
@@ -181,8 +187,7 @@ struct FewDeviceBlocks {
     DeviceExchange part{comm.queue(), comm.rank(), comm.size()};
     auto const once = [&](auto const& bytes) {
       part.prepare(seed, bytes);
-      auto request = comm.ialltoallv_device(0, part.transfer());
-      complete(comm, request);
+      exchange(comm, 0, part);
       part.finish();
     };
     // Every rank with itself.
@@ -249,10 +254,8 @@ struct DifferentDeviceSizesAreAMismatch {
     part.prepare(seed, disputed(comm, sent, expected, 10));
     never.prepare(seed, even(1));
     auto const error = error_of(comm.rank(), [&] {
-      auto request = comm.ialltoallv_device(0, part.transfer());
-      complete(comm, request);
-      auto next = comm.ialltoallv_device(1, never.transfer());
-      complete(comm, next);
+      exchange(comm, 0, part);
+      exchange(comm, 1, never);
     });
     require_mismatch(comm.rank(), error, expected);
   }
@@ -271,10 +274,8 @@ struct ADeviceBlockOfNothingIsNotConfused {
     part.prepare(seed, disputed(comm, sent, expected, 0));
     next.prepare(mix(seed), even(std::max(sent, expected)));
     auto const both = [&] {
-      auto request = comm.ialltoallv_device(0, part.transfer());
-      complete(comm, request);
-      auto second = comm.ialltoallv_device(0, next.transfer());
-      complete(comm, second);
+      exchange(comm, 0, part);
+      exchange(comm, 0, next);
       next.finish();
       settle(comm);
     };
@@ -298,25 +299,21 @@ struct AbandonedDeviceMemoryIsLeftAlone {
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     Dice dice{mix(seed, static_cast<std::uint64_t>(comm.rank()))};
-    int const culprit = static_cast<int>(mix(seed) % static_cast<std::uint64_t>(comm.size()));
-    parallax::Error const reason{parallax::Errc::user_exception, culprit, "", "", "leaves"};
-    try {
+    with_culprit(comm, seed, [&](bool is_culprit, auto const& leave) {
       for (std::uint64_t i = 0; i < 3; ++i) {
         auto const part = std::make_unique<DeviceExchange>(comm.queue(), comm.rank(), comm.size());
         part->prepare(mix(seed, i), even(3000));
         auto request = comm.ialltoallv_device(0, part->transfer());
         bool done = false;
         for (std::size_t polls = dice.below(30); polls > 0 && !done; --polls) done = request.test();
-        if (comm.rank() == culprit && dice.below(3) == 0) comm.abort(reason);
+        if (is_culprit && dice.below(3) == 0) leave();
         complete(comm, request);
         part->finish();
         settle(comm);
         part->check();
       }
-      if (comm.rank() == culprit) comm.abort(reason);
-    } catch (parallax::Error const& error) {
-      require(error.rank() == culprit, error.what());
-    }
+      if (is_culprit) leave();
+    });
   }
 };
 
@@ -331,10 +328,7 @@ struct AMissingRankIsNamedOnDevice {
     DeviceExchange part{comm.queue(), comm.rank(), comm.size()};
     part.prepare(seed, even(32));
     if (comm.rank() == missing) std::this_thread::sleep_for(3 * std::chrono::nanoseconds{comm.deadline()});
-    auto const error = error_of(comm.rank(), [&] {
-      auto request = comm.ialltoallv_device(0, part.transfer());
-      complete(comm, request);
-    });
+    auto const error = error_of(comm.rank(), [&] { exchange(comm, 0, part); });
     std::string const what = "rank " + std::to_string(comm.rank()) + " got «" + error.what() + "»";
     require(error.code() == parallax::Errc::timeout && error.rank() == missing,
             what + ", no timeout that names rank " + std::to_string(missing));
@@ -347,10 +341,7 @@ template <class Model>
 void check_device_failures(Model const& model, std::uint64_t seed = 1) {
   constexpr std::chrono::seconds ample{60};
   constexpr std::chrono::milliseconds brief{400};
-  int size = 0;
-  on_every_rank(model, ample, [&](auto& comm) {
-    if (comm.rank() == 0) size = comm.size();
-  });
+  int const size = ranks_of(model);
   using Sizes = std::pair<std::size_t, std::size_t>;
   for (auto const& [sent, expected] : {Sizes{8, 16}, {16, 8}, {1000, 1}, {200000, 40}})
     check(model, seed, ample, "different sizes in device memory are a mismatch",

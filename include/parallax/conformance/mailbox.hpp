@@ -351,11 +351,7 @@ struct AnAbortEndsLetters {
 template <class Model>
 void check_mailbox_failures(Model const& model, std::uint64_t seed = 1) {
   constexpr std::chrono::seconds ample{60};
-  int size = 0;
-  on_every_rank(model, ample, [&](auto& comm) {
-    if (comm.rank() == 0) size = comm.size();
-  });
-  for (int const rank : {0, size - 1}) check(model, seed, ample, "an abort ends letters", AnAbortEndsLetters{rank});
+  for (int const rank : {0, ranks_of(model) - 1}) check(model, seed, ample, "an abort ends letters", AnAbortEndsLetters{rank});
 }
 
 }  // namespace parallax_conformance

@@ -245,6 +245,16 @@ void on_every_rank(Model const& model, std::chrono::nanoseconds deadline, Body c
   });
 }
 
+// Returns the number of ranks, known to the model alone.
+template <class Model>
+int ranks_of(Model const& model) {
+  int size = 0;
+  on_every_rank(model, std::chrono::seconds{60}, [&](auto& comm) {
+    if (comm.rank() == 0) size = comm.size();
+  });
+  return size;
+}
+
 // Runs one check on all ranks of a fresh communicator: body(comm, seed) on each. Throws a Failure with the name of the check
 // and the seed.
 template <class Model, class Body>

@@ -134,6 +134,18 @@ struct ARankThatStaysAwayIsNamed {
   }
 };
 
+// Runs body(is_culprit, leave) on a rank. The culprit, chosen by the seed, may call leave(), which aborts. Throws a Failure if an
+// Error of `body` does not have the culprit's number.
+template <class C, class Body>
+void with_culprit(C& comm, std::uint64_t seed, Body const& body) {
+  int const culprit = static_cast<int>(mix(seed) % static_cast<std::uint64_t>(comm.size()));
+  try {
+    body(comm.rank() == culprit, [&] { comm.abort({parallax::Errc::user_exception, culprit, "", "", "leaves"}); });
+  } catch (parallax::Error const& error) {
+    require(error.rank() == culprit, error.what());
+  }
+}
+
 // Check of memory that goes too early. Ranks leave, and free their memory, at any moment of an exchange: no peer may touch it
 // any more (sanitizers watch).
 struct AbandonedMemoryIsLeftAlone {
@@ -142,23 +154,19 @@ struct AbandonedMemoryIsLeftAlone {
   void operator()(C& comm, std::uint64_t seed) const {
     Dice dice{mix(seed, static_cast<std::uint64_t>(comm.rank()))};
     auto const bytes = even(20000);
-    int const culprit = static_cast<int>(mix(seed) % static_cast<std::uint64_t>(comm.size()));
-    try {
+    with_culprit(comm, seed, [&](bool is_culprit, auto const& leave) {
       for (std::uint64_t i = 0; i < 4; ++i) {
         // Each operation has memory of its own, gone after an error.
         auto const part = std::make_unique<CheckedTransfer>(comm, mix(seed, i), bytes);
         auto request = comm.ialltoallv(0, part->transfer());
         // So the culprit leaves at different moments of an operation.
         for (std::size_t polls = dice.below(30); polls > 0; --polls) request.test();
-        if (comm.rank() == culprit && dice.below(3) == 0)
-          comm.abort({parallax::Errc::user_exception, culprit, "", "", "leaves"});
+        if (is_culprit && dice.below(3) == 0) leave();
         complete(comm, request);
         part->check();
       }
-      if (comm.rank() == culprit) comm.abort({parallax::Errc::user_exception, culprit, "", "", "leaves"});
-    } catch (parallax::Error const& error) {
-      require(error.rank() == culprit, error.what());
-    }
+      if (is_culprit) leave();
+    });
   }
 };
 
@@ -170,14 +178,12 @@ struct AbandonedWordsAreLeftAlone {
     if constexpr (parallax::ReadsInPlace<C>) {
       if (!comm.reads_in_place()) return;
       auto const ranks = static_cast<std::size_t>(comm.size());
-      auto const culprit = static_cast<int>(mix(seed) % ranks);
       Dice dice{mix(seed, 1u)};
       std::vector<std::uint64_t> own(20'000, 1);
-      try {
+      with_culprit(comm, seed, [&](bool is_culprit, auto const& leave) {
         for (int turn = 0; turn < 3; ++turn) {
           std::vector<std::uint64_t*> const all = told_to_all(comm, own.data());
-          if (comm.rank() == culprit && (turn == 2 || dice.below(2) == 0))
-            comm.abort({parallax::Errc::user_exception, culprit, "", "", "leaves"});
+          if (is_culprit && (turn == 2 || dice.below(2) == 0)) leave();
           comm.begin_reading();
           std::uint64_t sum = 0;
           for (auto const* words : all) sum = std::accumulate(words, words + own.size(), sum);
@@ -186,9 +192,7 @@ struct AbandonedWordsAreLeftAlone {
           await_turns(comm);
         }
         require(false, "an abort is not seen by who begins to read");
-      } catch (parallax::Error const& error) {
-        require(error.rank() == culprit, error.what());
-      }
+      });
       comm.await_readers();
     }
   }
@@ -203,13 +207,12 @@ struct AbandonedLoansAreLeftAlone {
     if constexpr (parallax::LendsMemory<C>) {
       constexpr std::size_t words = 200'000;
       Dice dice{mix(seed, static_cast<std::uint64_t>(comm.rank()))};
-      int const culprit = static_cast<int>(mix(seed) % static_cast<std::uint64_t>(comm.size()));
       parallax::Traffic traffic;
       parallax::Topology<C> topology{comm};
       if (!topology.hops()[0].lends) return;  // a communicator behind a type-erased edge may be unable to
       std::vector<std::size_t> offsets;
       for (int owner = 0; owner <= comm.size(); ++owner) offsets.push_back(parallax::part_begin(words, owner, comm.size()));
-      try {
+      with_culprit(comm, seed, [&](bool is_culprit, auto const& leave) {
         for (int i = 0; i < 3; ++i) {
           std::vector<float> values(words, 1.0f);
           parallax::LentHop<float, C> sum;
@@ -217,18 +220,15 @@ struct AbandonedLoansAreLeftAlone {
           sum.start(offsets, words, {values.data(), nullptr, values.data()});
           bool done = false;
           for (std::size_t polls = dice.below(40); polls > 0 && !done; --polls) done = sum.poll(lane, topology.hops()[0]);
-          if (comm.rank() == culprit && dice.below(2) == 0)
-            comm.abort({parallax::Errc::user_exception, culprit, "", "", "leaves"});
+          if (is_culprit && dice.below(2) == 0) leave();
           while (!done) {
             done = sum.poll(lane, topology.hops()[0]);
             std::this_thread::yield();
           }
           require(values[dice.below(words)] == static_cast<float>(comm.size()), "a sum that was complete is wrong");
         }
-        if (comm.rank() == culprit) comm.abort({parallax::Errc::user_exception, culprit, "", "", "leaves"});
-      } catch (parallax::Error const& error) {
-        require(error.rank() == culprit, error.what());
-      }
+        if (is_culprit) leave();
+      });
     }
   }
 };
