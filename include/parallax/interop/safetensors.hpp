@@ -3,8 +3,11 @@
 // of https://github.com/huggingface/safetensors. Everything is little-endian and row-major.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,10 +15,179 @@
 #include <utility>
 #include <vector>
 
+#include "parallax/detail/core/short_float.hpp"
 #include "parallax/detail/interop/file.hpp"
-#include "parallax/detail/interop/safetensors/header.hpp"
 
 namespace parallax::inline v0_2::safetensors {
+
+// Type of a tensor's elements. The format's F4, F6_E2M3 and F6_E3M2, of less than a byte, are refused.
+enum class Dtype : std::uint8_t {
+  boolean,      // BOOL: a byte, 0 or 1
+  u8,           // U8
+  i8,           // I8
+  f8_e5m2,      // F8_E5M2: a byte, 5 bits of it the exponent
+  f8_e4m3,      // F8_E4M3
+  f8_e8m0,      // F8_E8M0: a power of two
+  f8_e4m3fnuz,  // F8_E4M3FNUZ: without infinities and -0
+  f8_e5m2fnuz,  // F8_E5M2FNUZ: likewise
+  i16,          // I16
+  u16,          // U16
+  f16,          // F16: IEEE's half precision
+  bf16,         // BF16: the upper half of a float
+  i32,          // I32
+  u32,          // U32
+  f32,          // F32
+  c64,          // C64: two floats, real and imaginary
+  f64,          // F64
+  i64,          // I64
+  u64,          // U64
+};
+
+namespace detail {
+
+using namespace parallax::detail;
+
+inline constexpr DtypeFacts dtypes[] = {
+    {"BOOL", 1},        {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"F8_E8M0", 1}, {"F8_E4M3FNUZ", 1},
+    {"F8_E5M2FNUZ", 1}, {"I16", 2}, {"U16", 2}, {"F16", 2},     {"BF16", 2},    {"I32", 4},     {"U32", 4},
+    {"F32", 4},         {"C64", 8}, {"F64", 8}, {"I64", 8},     {"U64", 8},
+};
+
+template <class T>
+constexpr Dtype dtype_of() {
+  static_assert(std::is_arithmetic_v<T> && sizeof(T) <= 8,
+                "parallax: this type has no dtype: specialise parallax::safetensors::DtypeOf, or use bytes()");
+  if constexpr (std::is_same_v<T, bool>) return Dtype::boolean;
+  if constexpr (std::is_floating_point_v<T>) return sizeof(T) == 4 ? Dtype::f32 : Dtype::f64;
+  constexpr Dtype of_signed[] = {Dtype::i8, Dtype::i16, Dtype::i32, Dtype::i64};
+  constexpr Dtype of_unsigned[] = {Dtype::u8, Dtype::u16, Dtype::u32, Dtype::u64};
+  return (std::is_signed_v<T> ? of_signed : of_unsigned)[std::bit_width(sizeof(T)) - 1];
+}
+
+}  // namespace detail
+
+// Returns a dtype's name in the format: "BF16" for Dtype::bf16.
+constexpr std::string_view to_string(Dtype dtype) { return detail::dtypes[static_cast<std::size_t>(dtype)].name; }
+
+// Returns the bytes of an element.
+constexpr std::size_t size_of(Dtype dtype) { return detail::dtypes[static_cast<std::size_t>(dtype)].size; }
+
+// The dtype of a C++ type. Specialise it for a trivially copyable type of your own with a dtype's bits, such as
+// std::complex<float>, with Dtype::c64.
+template <class T>
+struct DtypeOf {
+  static constexpr Dtype value = detail::dtype_of<T>();  // of an integer, float, double or bool
+};
+
+// Of the library's BFloat16.
+template <>
+struct DtypeOf<BFloat16> {
+  static constexpr Dtype value = Dtype::bf16;  // the same bits
+};
+// Of the library's Float16.
+template <>
+struct DtypeOf<Float16> {
+  static constexpr Dtype value = Dtype::f16;  // the same bits
+};
+
+// Most bytes of a header, without the 8 bytes of its length. The format itself allows 100,000,000, alone more than the 64 MiB
+// of memory that opening a file takes here at most: tensors of empty shape fill them with 2 million entries.
+inline constexpr std::uint64_t most_header_bytes = std::uint64_t{32} << 20;
+// Most dimensions of a tensor, as in NumPy.
+inline constexpr std::size_t most_dimensions = 64;
+// Most entries of `__metadata__`.
+inline constexpr std::size_t most_metadata = 65'536;
+
+// A tensor of a file. Does not own its name.
+struct Tensor {
+  std::string_view name;             // UTF-8 without escapes; valid as long as the Header and the bytes that it was parsed from
+  Dtype dtype;                       // of its elements
+  std::vector<std::uint64_t> shape;  // row-major; none for a scalar
+  std::uint64_t begin;               // first byte, counted from the beginning of the file
+  std::uint64_t end;                 // end of its bytes; the size is right for dtype and shape
+};
+
+namespace detail {
+
+// A string of the header: the place of its bytes in the text or, counted on behind its end, among the unescaped ones.
+struct StringPlace {
+  std::uint32_t at, length;
+};
+
+// A tensor in a header's memory: 32 bytes, for at least 50 of the text.
+struct Entry {
+  StringPlace name;
+  std::uint32_t shape_at;  // behind the bracket in the text
+  Dtype dtype;
+  std::uint64_t begin, end;  // in the data
+};
+static_assert(sizeof(Entry) == 32);
+
+// Returns the positions of `count` names in the order of the names: `name(i)` is the i-th.
+template <class Name>
+std::vector<std::uint32_t> in_order(std::size_t count, Name const& name) {
+  std::vector<std::uint32_t> order(count);
+  for (std::size_t i = 0; i < count; ++i) order[i] = static_cast<std::uint32_t>(i);
+  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return name(a) < name(b); });
+  return order;
+}
+
+// Returns the first position in such an order with a name equal to the next one, or its size.
+template <class Name>
+std::size_t twin(std::vector<std::uint32_t> const& order, Name const& name) {
+  auto const found = std::adjacent_find(order.begin(), order.end(), [&](auto a, auto b) { return name(a) == name(b); });
+  return static_cast<std::size_t>(found - order.begin());
+}
+
+class Parser;
+
+}  // namespace detail
+
+// Content of a file's header: its tensors in the order of their bytes, and its metadata. Points into the bytes it was parsed
+// from, which the caller keeps. Takes 36 bytes a tensor.
+class Header {
+ public:
+  // Views into `other`'s strings stay valid.
+  Header(Header&& other) = default;
+  Header& operator=(Header&& other) = default;
+
+  // Returns the number of tensors.
+  std::size_t size() const noexcept { return entries_.size(); }
+  // Returns the `i`-th tensor, i < size(), by the order of bytes in the file, perhaps not the header's.
+  Tensor tensor(std::size_t i) const;
+  // Returns the position of the tensor of this name, or size(). Takes a binary search.
+  std::size_t find(std::string_view name) const noexcept;
+  // Returns the entries of `__metadata__`, in the header's order; none if there is none. Valid like Tensor::name.
+  std::vector<std::pair<std::string_view, std::string_view>> const& metadata() const noexcept { return metadata_; }
+  // Returns the beginning of the first tensor's bytes in the file.
+  std::uint64_t data_begin() const noexcept { return 8 + text_.size(); }
+
+ private:
+  friend class detail::Parser;
+  Header() = default;
+
+  std::string_view view(detail::StringPlace place) const noexcept {
+    if (place.at < text_.size()) return text_.substr(place.at, place.length);
+    return {unescaped_.data() + (place.at - text_.size()), place.length};
+  }
+
+  std::string_view text_;
+  std::vector<char>
+      unescaped_;  // strings with escapes, after their removal; never moves, as it grows into reserved memory only
+  std::vector<detail::Entry> entries_;
+  std::vector<std::uint32_t> by_name_;
+  std::vector<std::pair<std::string_view, std::string_view>> metadata_;
+};
+
+// Returns the number of bytes of a file's header, with the 8 of its length, by these 8 (`first` may have more) and the file's
+// size. FormatError if the file is shorter, or the header longer than most_header_bytes.
+std::uint64_t header_size(std::span<std::byte const> first, std::uint64_t file_size, std::string_view path);
+
+// Parses the beginning of a file of `file_size` bytes; `bytes` has at least the first header_size() of them. `path` is for
+// messages. FormatError on all headers refused by the format's own reader, and on more: the limits above, dtypes of less than a
+// byte, doubled names and keys, blanks before the first brace, unknown fields. Each byte behind the header belongs to exactly
+// one tensor. Takes n log n for n tensors, at most 64 MiB with the header itself, and keeps 36 bytes a tensor.
+Header parse_header(std::span<std::byte const> bytes, std::uint64_t file_size, std::string_view path);
 
 // A file mapped into memory, to be read. Owns the mapping, and ends it. Const members may be called by several threads.
 class Reader {
@@ -103,13 +275,6 @@ class Layout {
   std::uint64_t data_ = 0;
   std::string header_;
 };
-
-namespace detail {
-
-// Text as a string of JSON.
-void append_quoted(std::string& out, std::string_view text);
-
-}  // namespace detail
 
 // Writes a file of tensors known beforehand, in pieces and in any order. The file is PATH.part until finish(): see NewFile. One
 // Writer a path at a time. Not thread-safe.

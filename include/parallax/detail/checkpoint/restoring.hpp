@@ -15,7 +15,6 @@
 #include "parallax/detail/checkpoint/blocks.hpp"
 #include "parallax/detail/checkpoint/common.hpp"
 #include "parallax/detail/checkpoint/find_generation.hpp"
-#include "parallax/detail/checkpoint/own_items.hpp"
 #include "parallax/detail/checkpoint/readers.hpp"
 #include "parallax/detail/transfer/dense.hpp"
 

@@ -114,9 +114,9 @@ void write_manifest(NewGeneration const& made, std::span<WrittenShard const> sha
 // Local, on a leader. Gives the generation its name. Throws FileError; after an error behind the naming, it is there.
 void give_name(NewGeneration& made);
 
-// Local, on a leader, once it has its name everywhere. Takes the names from older generations. They go if there are `keep` newer
-// ones among `complete`, or if they are older by `keep_for`, by their manifests' times. Returns their numbers. So none is ever
-// there in part, while their files are removed. `complete`: the numbers of restorable generations. Throws FileError.
+// Local, on a leader, once it has its name everywhere. Takes the names from older generations. They go if there are `keep`
+// newer ones among `complete`, or if they are older by `keep_for`, by their manifests' times. Returns their numbers. So none is
+// ever there in part, while their files are removed. `complete`: the numbers of restorable generations. Throws FileError.
 std::vector<std::int64_t> unname_old(NewGeneration const& made, std::span<std::int64_t const> complete);
 
 // Collective. Removes the generations without names, by all ranks of each home at the same time: a large file takes long.

@@ -10,4 +10,3 @@
 #include "parallax/detail/interop/npy-inl.hpp"
 #include "parallax/detail/interop/npz-inl.hpp"
 #include "parallax/detail/interop/safetensors-inl.hpp"
-#include "parallax/detail/interop/safetensors/header-inl.hpp"
