@@ -205,18 +205,10 @@ class BackgroundSave final : public Behind {
 
 // The work of `Session::save_async`.
 template <>
-struct CheckpointWork<Operation::save_async> {
-  // Collective. Called by the session.
-  template <class S, class... Things>
-  static Saved run(S& session, std::string const& directory, SaveOptions const& options, Things&... things) {
-    if constexpr (check_saved<Things...>())
-      return session.core().waiting.guarded("save_async", [&] { return save(session.core(), directory, options, things...); });
-    else return {};
-  }
-
- private:
+struct CheckpointWork<Operation::save_async> : WorkOnThings<Operation::save_async, Saved, SaveOptions> {
+  // Collective. Called by `run`.
   template <Communicator C, class... Things>
-  static Saved save(SessionCore<C>& core, std::string const& directory, SaveOptions const& options, Things&... things) {
+  static Saved work(SessionCore<C>& core, std::string const& directory, SaveOptions const& options, Things&... things) {
     SavePlan plan{core.topology.rank(), core.topology.size()};
     NewGeneration made = begin_save(core, Operation::save_async, directory, options, plan, things...);
     on_all(core, "save_async", [&] {

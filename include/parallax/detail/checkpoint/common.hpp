@@ -199,6 +199,20 @@ void visit_things(SessionCore<C>& core, A& archive, Things&... things) {
   (each_of(things, one), ...);
 }
 
+// The work of a save or a restore of things, but for `work` itself, which CheckpointWork<operation> has.
+template <Operation operation, class Result, class Options>
+struct WorkOnThings {
+  // Collective. Called by the session.
+  template <class S, class... Things>
+  static Result run(S& session, std::string const& directory, Options const& options, Things&... things) {
+    if constexpr (check_saved<Things...>())
+      return session.core().waiting.guarded(to_string(operation).data(), [&] {
+        return CheckpointWork<operation>::work(session.core(), directory, options, things...);
+      });
+    else return {};
+  }
+};
+
 // Checks the things of a checkpoint. Throws Error (misuse) if an update is started, if a variable is not the session's or is
 // named twice, if two values have one name, or, unless `some`, if a variable of the session is missing.
 template <Communicator C, class... Things>

@@ -13,19 +13,10 @@ namespace parallax::inline v0_2::detail {
 
 // The work of `Session::restore`.
 template <>
-struct CheckpointWork<Operation::restore> {
-  // Collective. Called by the session.
-  template <class S, class... Things>
-  static Restored run(S& session, std::string const& directory, RestoreOptions const& options, Things&... things) {
-    if constexpr (check_saved<Things...>())
-      return session.core().waiting.guarded("restore", [&] { return restore(session.core(), directory, options, things...); });
-    else return {};
-  }
-
- private:
+struct CheckpointWork<Operation::restore> : WorkOnThings<Operation::restore, Restored, RestoreOptions> {
+  // Collective. Called by `run`.
   template <Communicator C, class... Things>
-  static Restored restore(SessionCore<C>& core, std::string const& directory, RestoreOptions const& options,
-                          Things&... things) {
+  static Restored work(SessionCore<C>& core, std::string const& directory, RestoreOptions const& options, Things&... things) {
     int const rank = core.topology.rank();
     std::string text = joined({"restore from '", directory, "', generation ", options.generation,
                                options.partial ? ", partial" : "", options.whole ? ", whole" : ""});

@@ -292,18 +292,10 @@ NewGeneration begin_save(SessionCore<C>& core, Operation operation, std::string 
 
 // The work of `Session::save`.
 template <>
-struct CheckpointWork<Operation::save> {
-  // Collective. Called by the session.
-  template <class S, class... Things>
-  static Saved run(S& session, std::string const& directory, SaveOptions const& options, Things&... things) {
-    if constexpr (check_saved<Things...>())
-      return session.core().waiting.guarded("save", [&] { return save(session.core(), directory, options, things...); });
-    else return {};
-  }
-
- private:
+struct CheckpointWork<Operation::save> : WorkOnThings<Operation::save, Saved, SaveOptions> {
+  // Collective. Called by `run`.
   template <Communicator C, class... Things>
-  static Saved save(SessionCore<C>& core, std::string const& directory, SaveOptions const& options, Things&... things) {
+  static Saved work(SessionCore<C>& core, std::string const& directory, SaveOptions const& options, Things&... things) {
     int const rank = core.topology.rank();
     SavePlan plan{rank, core.topology.size()};
     NewGeneration made = begin_save(core, Operation::save, directory, options, plan, things...);
