@@ -105,7 +105,7 @@ class Reader {
     }
     for (std::uint64_t i = 0; i < count; ++i) at = add(at);
     for (std::size_t i = 0; i < names_.size(); ++i) by_name_.push_back(i);
-    std::sort(by_name_.begin(), by_name_.end(), [&](std::size_t a, std::size_t b) { return names_[a] < names_[b]; });
+    detail::heap_sort(std::span{by_name_}, [&](std::size_t a, std::size_t b) { return names_[a] < names_[b]; });
     for (std::size_t i = 1; i < by_name_.size(); ++i)
       if (names_[by_name_[i]] == names_[by_name_[i - 1]]) refuse("two arrays are called " + detail::shown(names_[by_name_[i]]));
   }

@@ -3,7 +3,6 @@
 // of https://github.com/huggingface/safetensors. Everything is little-endian and row-major.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -128,15 +127,16 @@ template <class Name>
 std::vector<std::uint32_t> in_order(std::size_t count, Name const& name) {
   std::vector<std::uint32_t> order(count);
   for (std::size_t i = 0; i < count; ++i) order[i] = static_cast<std::uint32_t>(i);
-  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return name(a) < name(b); });
+  heap_sort(std::span{order}, [&](std::uint32_t a, std::uint32_t b) { return name(a) < name(b); });
   return order;
 }
 
 // Returns the first position in such an order with a name equal to the next one, or its size.
 template <class Name>
 std::size_t twin(std::vector<std::uint32_t> const& order, Name const& name) {
-  auto const found = std::adjacent_find(order.begin(), order.end(), [&](auto a, auto b) { return name(a) == name(b); });
-  return static_cast<std::size_t>(found - order.begin());
+  for (std::size_t i = 0; i + 1 < order.size(); ++i)
+    if (name(order[i]) == name(order[i + 1])) return i;
+  return order.size();
 }
 
 class Parser;

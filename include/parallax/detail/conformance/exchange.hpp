@@ -208,9 +208,8 @@ void require_numbered_blocks(Body const& body) {
     if (error.code() != parallax::Errc::mismatch && error.code() != parallax::Errc::timeout) throw;
   } catch (Failure const& failure) {
     throw Failure{failure.what() +
-                  std::string{": every block must carry the number of its operation on the channel, so that it "
-                              "is not taken for one of another operation, and operations whose block has no bytes "
-                              "count, too"}};
+                  std::string{": every block must carry the number of its operation on the channel, lest it "
+                              "be taken for one of another operation; operations with empty blocks count, too"}};
   }
 }
 

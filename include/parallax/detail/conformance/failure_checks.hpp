@@ -134,8 +134,8 @@ struct ARankThatStaysAwayIsNamed {
   }
 };
 
-// Runs body(is_culprit, leave) on a rank. The culprit, chosen by the seed, may call leave(), which aborts. Throws a Failure if an
-// Error of `body` does not have the culprit's number.
+// Runs body(is_culprit, leave) on a rank. The culprit, chosen by the seed, may call leave(), which aborts. Throws a Failure if
+// an Error of `body` does not have the culprit's number.
 template <class C, class Body>
 void with_culprit(C& comm, std::uint64_t seed, Body const& body) {
   int const culprit = static_cast<int>(mix(seed) % static_cast<std::uint64_t>(comm.size()));

@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstddef>
@@ -70,6 +69,23 @@ std::string shown(std::string_view text);
 // Returns true, with a · b in `product`, unless it is above 2^64 - 1.
 inline bool multiply(std::uint64_t a, std::uint64_t b, std::uint64_t& product) noexcept {
   return !__builtin_mul_overflow(a, b, &product);
+}
+
+// Sorts in place by `less`, in O(n log n) whatever the order was. Not stable.
+template <class T, class Less>
+void heap_sort(std::span<T> list, Less const& less) {
+  auto const sink = [&](std::size_t at, std::size_t size) {
+    for (std::size_t child; (child = 2 * at + 1) < size; at = child) {
+      if (child + 1 < size && less(list[child], list[child + 1])) ++child;
+      if (!less(list[at], list[child])) return;
+      std::swap(list[at], list[child]);
+    }
+  };
+  for (std::size_t i = list.size() / 2; i-- > 0;) sink(i, list.size());
+  for (std::size_t size = list.size(); size-- > 1;) {
+    std::swap(list[0], list[size]);
+    sink(0, size);
+  }
 }
 
 // A type of elements: its name in a format, and its bytes.
@@ -204,7 +220,7 @@ class Intervals {
   };
 
   void merge() {
-    std::sort(list_.begin(), list_.end(), [](Interval const& a, Interval const& b) { return a.begin < b.begin; });
+    heap_sort(std::span{list_}, [](Interval const& a, Interval const& b) { return a.begin < b.begin; });
     std::size_t kept = 0;
     for (Interval const& next : list_) {
       if (kept > 0 && next.begin <= list_[kept - 1].end) {

@@ -231,7 +231,7 @@ class Parser : HeaderText {
 
   // Checks that no name is there twice. Puts the entries into the order of their bytes.
   void check_names() {
-    std::sort(header_.entries_.begin(), header_.entries_.end(), [](Entry const& a, Entry const& b) {
+    heap_sort(std::span{header_.entries_}, [](Entry const& a, Entry const& b) {
       return a.begin != b.begin ? a.begin < b.begin : a.end != b.end ? a.end < b.end : a.shape_at < b.shape_at;
     });
     auto const name = [&](std::size_t i) { return header_.view(header_.entries_[i].name); };
@@ -290,9 +290,13 @@ PARALLAX_INLINE Tensor Header::tensor(std::size_t i) const {
 }
 
 PARALLAX_INLINE std::size_t Header::find(std::string_view name) const noexcept {
-  auto const name_of = [&](std::uint32_t i) { return view(entries_[i].name); };
-  auto const found = std::partition_point(by_name_.begin(), by_name_.end(), [&](std::uint32_t i) { return name_of(i) < name; });
-  return found != by_name_.end() && name_of(*found) == name ? *found : size();
+  std::size_t low = 0, high = by_name_.size();
+  while (low < high) {
+    std::size_t const middle = low + (high - low) / 2;
+    if (view(entries_[by_name_[middle]].name) < name) low = middle + 1;
+    else high = middle;
+  }
+  return low < by_name_.size() && view(entries_[by_name_[low]].name) == name ? by_name_[low] : size();
 }
 
 PARALLAX_INLINE Layout::Layout(std::vector<Spec> tensors, Metadata const& metadata, std::string_view path)

@@ -223,7 +223,7 @@ struct LaunchedRank {
   // Returns its end in words.
   std::string end() const {
     if (WIFSIGNALED(status)) return joined({"by signal ", WTERMSIG(status), " (", ::strsignal(WTERMSIG(status)), ")"});
-    if (by_ssh && exit_status() == 255) return "with exit status 255, by which ssh says that it failed";
+    if (by_ssh && exit_status() == 255) return "with exit status 255, the sign of ssh that it failed itself";
     return joined({"with exit status ", exit_status()});
   }
 };
