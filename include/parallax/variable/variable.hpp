@@ -415,9 +415,10 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
                                  detail::type_name<IndexType>, P::name, fields_text(partitioner), bad_ids},
                                 rows, width, initial + (padded.capacity ? joined({", padded to ", padded.capacity}) : ""));
     auto const& topology = session.topology();
-    state_ = Holder{make_counted<State>(
-        detail::ops_for<Space>(topology), detail::make_registration(std::move(name), std::move(signature)), rows, width,
-        topology.owner(), topology.owners(), detail::setting_or(O{}, settings...), partitioner, reduce, bad_ids)};
+    state_ = Holder{make_counted<State>(detail::ops_for<Space>(topology),
+                                        detail::make_registration(std::move(name), std::move(signature)),
+                                        Placement<IndexType, P>{partitioner, rows, topology.owners()}, width, topology.owner(),
+                                        detail::setting_or(O{}, settings...), partitioner, reduce, bad_ids)};
     if constexpr (State::can_pad && (false || ... || std::same_as<Settings, Padded>))
       state_->padded().begin(*state_, padded.capacity, std::numeric_limits<IndexType>::max(), session.rank());
   }

@@ -118,7 +118,7 @@ struct FetchSlot final
 
   // Functions of RowSource, by the state.
   void touch(typename Groups<Index, Space>::Keys const& keys) override { state->touch(keys); }
-  bool touches() const override { return State::touches; }
+  bool touches() const override { return State::settles; }
   void gather(std::span<Index const> keys, void* out) const override {
     state->gather(keys, static_cast<typename Journey::Gathered*>(out));
   }

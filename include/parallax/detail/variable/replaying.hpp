@@ -73,7 +73,7 @@ class Replaying {
   // Brings all rows up to step `last`.
   template <class Table>
   void settle_all(Table& table, std::int64_t last) noexcept {
-    settle(table, last, table.rows(), [](std::int64_t i) { return i; });
+    settle(table, last, table.local_rows(), [](std::int64_t i) { return i; });
     table.passed_.history().settled_to(last);
   }
   // Settles rows that are old, for the sake of the notes: the oldest first, a window of steps after the other, and no more
@@ -88,7 +88,7 @@ class Replaying {
     while (history.oldest() < history.goal()) {
       std::int64_t const end = sweep_.end(history.oldest(), history.goal());
       auto const these = rules.of(history, history.oldest() + 1, end);
-      for (std::int64_t& row = sweep_.row; row < table.rows(); ++row) {
+      for (std::int64_t& row = sweep_.row; row < table.local_rows(); ++row) {
         if (--looks < 0) return;
         std::int64_t const settled = passed.of(row);
         if (settled >= end || stays(table, row, last)) continue;

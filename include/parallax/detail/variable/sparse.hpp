@@ -31,11 +31,12 @@ namespace parallax::inline v0_2 {
 // A rank's state of a sparse variable, a TableState (policy/state.hpp) for its ways: local row l of a shard is global row
 // placement().global_row(owner, l); if the policy replicates, local and global rows are the same. Owns its memory unless it was
 // bound. Between steps rows can be moved to other owners, or to all ranks and back. T: the type of kept rows. All functions are
-// local.
+// local. TableRows has those that concern the rows here alone; keys are the placement's, or, if every rank has all rows, numbers
+// of rows (`rows_of`).
 template <class T, class IndexType, class Policy, Optimizer O, Partitioner P, MemorySpace Space>
-class SparseState : public Counted {
-  using Ops = RowOps<Space>;
+class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
   using Rows = TableRows<T, IndexType, O, Space>;
+  using typename Rows::Ops;
 
  public:
   // The type of an element of a gradient, of a slot, and of a pulled row.
@@ -67,20 +68,22 @@ class SparseState : public Counted {
   static constexpr bool lazy = untouched<O> == Untouched::lazy;  // the optimizer leaves rows alone that nobody named
   static constexpr bool measures = false;                        // whole tensors: a table's rows are its tensors
 
-  // Called by the variable's constructor, which then calls `allocate` or `borrow`. Deals the rows and makes the slots of this
-  // rank's: `owner` is its number among `owners`, or -1 if it owns nothing. Throws the errors of the partitioner's `layout`,
-  // and std::bad_alloc.
-  SparseState(Ops const& ops, RegistrationPtr registration, std::int64_t rows, std::int64_t width, int owner, int owners,
+  using Rows::ops, Rows::width, Rows::optimizer, Rows::steps;
+
+  // Called by the variable's constructor, which then calls `allocate` or `borrow`. Makes this rank's rows by `placement`, of
+  // `partitioner`, and their slots: `owner` is the rank's number among owners, or -1 if it owns nothing. Throws std::bad_alloc.
+  SparseState(Ops const& ops, RegistrationPtr registration, Placement<IndexType, P> placement, std::int64_t width, int owner,
               O const& optimizer, P const& partitioner, Reduce reduce, BadIds bad_ids)
-      : registration_{std::move(registration)},
+      : Rows{ops, directory(placement, sharded ? owner : -1), sharded ? placement.local_rows(owner) : placement.rows(), width,
+             optimizer},
+        registration_{std::move(registration)},
         owner_{owner},
         reduce_{reduce},
         bad_ids_{bad_ids},
         partitioner_{partitioner},
-        placement_{partitioner, rows, owners},
-        rows_{ops, directory(), sharded ? placement_.local_rows(owner) : rows, width, optimizer} {
+        placement_{std::move(placement)} {
     registration_->attach(*this);
-    rows_.tells(registration_->long_work);
+    this->tells(registration_->long_work);
   }
 
   ~SparseState() {
@@ -93,15 +96,11 @@ class SparseState : public Counted {
   void stack(List<IndexType> firsts) { firsts_ = std::move(firsts); }
   // Returns the state of padded batches, if there are any, and their mistakes.
   PaddedBatches<Space>& padded() { return padded_; }
-  // Prepares for the capture of a step, or the launch of a graph: local, the work to put in the stream ahead of it.
-  void reserve_launch() {
-    if constexpr (Rows::settles_there || Rows::follows) rows_.reserve_launch();
-  }
   // Ends an update of the padded table made by a graph: it counts, and was like the updates before.
   void replayed() {
     double const more = steps() > 0 ? 1 + 1 / static_cast<double>(steps()) : 1;
     seen.pushed *= more, seen.pulled *= more;
-    end_update();
+    this->end_update();
   }
   // Allocates the table's own memory: each of this rank's rows as `initial_of(row)` says, by the variable's name and the row's
   // number in the table.
@@ -110,21 +109,16 @@ class SparseState : public Counted {
     Fingerprint name_hash;
     name_hash.add(std::string_view{name()});
     bool given = false;  // not of zeros: slots begin with those
-    rows_.allocate([&](std::int64_t local, T* out) {
+    Rows::allocate([&](std::int64_t local, T* out) {
       std::int64_t const row = global_row(local);
       Initializer const& initial = initial_of(row);
       given = given || !(initial == Initializer{});
       for (std::int64_t c = 0; c < width(); ++c)
         out[c] = static_cast<T>(static_cast<scalar_type>(initial.value(name_hash.value(), row, c)));
     });
-    if (given) rows_.adopt();
+    if (given) Rows::adopt();
   }
-  // Takes the user's memory for the table: local_rows() x width() elements, row-major, which outlive the state. Their values
-  // stay.
-  void borrow(T* memory) { rows_.borrow(memory); }
 
-  // Returns the operations on memory of the space, in the order of this rank's queue.
-  Ops const& ops() const { return rows_.ops(); }
   // Returns the registration: the variable as the session and the ranks know it.
   RegistrationPtr const& registration() const { return registration_; }
   // Returns the name, the same on all ranks.
@@ -138,10 +132,6 @@ class SparseState : public Counted {
     if (firsts_.empty()) return table == 0 ? 0 : rows();
     return static_cast<std::int64_t>(firsts_[table]);
   }
-  // Returns the elements of a row.
-  std::int64_t width() const { return rows_.width(); }
-  // Returns the number of this rank's rows.
-  std::int64_t local_rows() const { return rows_.rows(); }
   // Returns this rank's number among the owners, or -1.
   int owner() const { return owner_; }
   // Returns the placement, the owner and key of each row; also if every rank has all rows, as plans are made by it.
@@ -159,10 +149,6 @@ class SparseState : public Counted {
   }
   // Returns the number in the table of this rank's row `local`.
   std::int64_t global_row(std::int64_t local) const { return shards() ? placement_.global_row(owner_, local) : local; }
-  // Returns the optimizer's settings, to be changed between steps, alike on all ranks.
-  O& optimizer() { return rows_.optimizer(); }
-  // Returns the optimizer's settings.
-  O const& optimizer() const { return rows_.optimizer(); }
   // Returns the reduction of the ranks' gradients.
   Reduce reduce() const { return reduce_; }
   // Returns the answer to indices outside the table.
@@ -173,15 +159,11 @@ class SparseState : public Counted {
   void count_dropped(std::size_t indices) { dropped_ += indices; }
   // Returns true if each row is divided by the number of indices that named it, so that counts travel beside sums.
   bool counted() const { return reduce_ == Reduce::mean_by_count; }
-  // Returns the number of updates so far, the same on all ranks.
-  std::int64_t steps() const { return rows_.steps(); }
   // Returns the number of changes and moves of rows, the same on all ranks: a fetch notes it, and knows by it that its rows are
   // still right. It grows, also if an archive gives back earlier steps.
   std::int64_t changes() const { return steps() + moves_ + rewritten_; }
   // Returns the number of moves of rows to other ranks, and of changes of their policy; it grows likewise.
   std::int64_t moves() const { return moves_ + undone_; }
-  // Returns the optimizer's slots beside this rank's rows.
-  auto const& optimizer_state() const { return rows_.optimizer_state(); }
 
   // Adds to the ranks' comparison before an update: the variable, the number of its step and moves, and the settings; and the
   // values of a replica, if they are compared.
@@ -197,7 +179,7 @@ class SparseState : public Counted {
   bool replica(std::uint64_t& sum, bool settles) {
     if constexpr (Space::host_readable) {
       if (shards() || (Rows::settles && !settles)) return false;
-      sum = rows_.checksum();
+      sum = this->checksum();
       return true;
     } else {
       return false;
@@ -208,35 +190,17 @@ class SparseState : public Counted {
     return joined({"update ", steps() + 1, " by ", optimizer_name<O>(), settings_text(optimizer())});
   }
 
-  // Returns this rank's rows, all up to date. Here and below: the functions of TableRows, with the variable's own way to
-  // average. Keys are the placement's, or, if every rank has all rows, numbers of rows (`rows_of`).
+  // Returns this rank's rows, all up to date, to a possible writer.
   RowsView<T> local() {
-    rows_.may_be_given();
-    return rows_.settled();
+    this->may_be_given();
+    return this->settled();
   }
-  // True if steps pass rows by, which are to be brought up to date before they are read.
-  static constexpr bool touches = Rows::settles;
-  // Returns the number of passed steps taken by this rank's rows so far, if they are in memory of the host.
-  Replays replays() const { return rows_.replays(); }
-  // Brings rows up to date for a pull or an update about to read them.
-  template <class Keys>
-  void touch(Keys const& keys) {
-    rows_.touch(keys);
-  }
-  // Writes the rows of `keys`, which were touched, to `out`, packed: an owner's letter to pullers. Of scalar_type, or as they
-  // are kept.
-  template <class E>
-  void gather(std::span<IndexType const> keys, E* out) const {
-    rows_.gather(keys, out);
-  }
-  // Returns the rows for ranks that share memory and read them there. Valid while no update or move is under way.
-  auto lent() const { return rows_.lent(); }
   // Divides sums of rows in place: by `ranks` for the mean, or each by the number of indices that named its row. Called once,
   // by the leader of the update.
   void average(ReducedRows<IndexType, scalar_type, Space> const& reduced, int ranks) {
     if (reduce_ == Reduce::mean && ranks > 1)
-      rows_.divide(reduced.rows, most_of(reduced.keys), static_cast<scalar_type>(ranks));
-    if (counted()) rows_.divide_each(reduced.rows, {reduced.counts, most_of(reduced.keys)});
+      this->divide(reduced.rows, most_of(reduced.keys), static_cast<scalar_type>(ranks));
+    if (counted()) this->divide_each(reduced.rows, {reduced.counts, most_of(reduced.keys)});
   }
   // Returns the scale for `apply` in place of `average`, to the same bits: 1 / ranks, if it is exact; 0 if it must not scale.
   double average_by_scale(int ranks) const {
@@ -244,44 +208,23 @@ class SparseState : public Counted {
     if (reduce_ != Reduce::mean || ranks < 2) return 1;
     return (ranks & (ranks - 1)) == 0 ? 1.0 / ranks : 0;
   }
-  // Notes the optimizer's settings: the last preparation that may throw before an update is committed.
-  void reserve_update() { rows_.reserve_update(); }
-  // Moves the rows of `keys`, each once, by averaged gradients, packed, times `scale`.
-  template <class Keys>
-  void apply(Keys const& keys, scalar_type const* gradients, scalar_type scale) noexcept(Space::host_readable) {
-    rows_.apply(keys, gradients, scale);
-  }
   // Moves rows, on a device, by sums that are not there yet, of `addends` by `groups`, averaged on the way. `reduced` has the
   // counts.
   void apply_runs(ReducedRows<IndexType, scalar_type, Space> const& reduced, RowsView<scalar_type const> addends,
                   Groups<IndexType, Space>& groups, int ranks) {
-    rows_.apply_runs(addends, groups, reduce_ == Reduce::mean ? static_cast<scalar_type>(ranks) : scalar_type{1},
+    Rows::apply_runs(addends, groups, reduce_ == Reduce::mean ? static_cast<scalar_type>(ranks) : scalar_type{1},
                      counted() ? reduced.counts : nullptr);
   }
-  // Moves the rows from number `first` on by gradients of all of them. `counted`: the element behind each is the number of
-  // indices that named it.
-  void apply_densified(std::int64_t first, RowsView<scalar_type const> gradients, bool counted,
-                       scalar_type scale) noexcept(Space::host_readable) {
-    rows_.apply_densified(first, gradients, counted, scale);
-  }
-  // Ends the update, once all rows were applied: the step counts.
-  void end_update() { rows_.end_update(); }
-  // Sets the number of updates so far, on a rank that owns nothing.
-  void catch_up(std::int64_t steps) { rows_.catch_up(steps); }
-  // Prepares for rows from outside: throws the errors of the optimizer's `at`.
-  void reserve_adoption() const { rows_.reserve_adoption(); }
-  // Has slots follow rows from outside, on all ranks. Throws likewise.
+  // Has slots follow rows from outside, on all ranks. Throws the errors of the optimizer's `at`.
   void adopt() {
-    rows_.adopt();
+    Rows::adopt();
     ++rewritten_;
   }
-  // Notes that settings are going to change between updates.
-  void expect_change() { rows_.expect_change(); }
   // Calls f(i, row) with this rank's row of keys[i], of the placement, to be changed. Called on all ranks, by `assign` and its
   // kin.
   template <class F>
   void rewrite(std::span<IndexType const> keys, F&& f) {
-    rows_.rewrite(shards() ? keys : rows_of(keys), f);
+    Rows::rewrite(shards() ? keys : rows_of(keys), f);
     ++rewritten_;
   }
 
@@ -339,7 +282,7 @@ class SparseState : public Counted {
   // not there or not of S.
   template <class S>
   RowsView<S> slot(std::string_view slot_name) {
-    return rows_.template slot<S>(slot_name, name());
+    return Rows::template slot<S>(slot_name, name());
   }
 
   // Shows an archive all state that outlives a step (core/archive.hpp). Under Auto an archive that reads deals the rows first,
@@ -364,7 +307,7 @@ class SparseState : public Counted {
       auto const at = placement_.layout().locate(number);
       return RowPlace{at.owner, at.local};
     };
-    rows_.visit(items, {rows(), shards() ? Share::part : Share::any, local_rows(), row, where});
+    Rows::visit(items, {rows(), shards() ? Share::part : Share::any, this->local_rows(), row, where});
     items.number("dropped", dropped_, Share::own);
     items.fields("seen", seen, Share::own);
     if constexpr (A::reads) rewritten_ = changed + 1 - steps() - moves_;
@@ -424,11 +367,11 @@ class SparseState : public Counted {
     Placement<IndexType, P> placement{partitioner, rows(), placement_.owners()};
     bool const to_shards = choices()[choice].sharded;
     std::int64_t const there = to_shards ? placement.local_rows(owner_) : rows();
-    Moved moved{choice, partitioner, std::move(placement), rows_.room_for(there), {}, {}};
+    Moved moved{choice, partitioner, std::move(placement), this->room_for(there), {}, {}};
     moved.route = !shards()   ? route_to_own(topology, moved.placement)
                   : to_shards ? route_between(topology, placement_, moved.placement)
                               : route_to_all<C, IndexType, P>(topology, placement_);
-    rows_.each_array(moved.room, [&](std::byte const* from, std::byte* to, std::size_t row_bytes) {
+    this->each_array(moved.room, [&](std::byte const* from, std::byte* to, std::size_t row_bytes) {
       moved.arrays.push_back({from, to, row_bytes});
     });
     return moved;
@@ -441,7 +384,7 @@ class SparseState : public Counted {
     partitioner_ = moved.partitioner;
     placement_ = std::move(moved.placement);
     bases_there_.renew();
-    rows_.enter(std::move(moved.room), directory());
+    this->enter(std::move(moved.room), directory(placement_, shards() ? owner_ : -1));
     ++moves_;
   }
   // Changes among policies that keep all rows on every rank; no row moves.
@@ -467,10 +410,10 @@ class SparseState : public Counted {
   double step_began = 0;
 
  private:
-  // Returns the directory from keys as `touch` takes them to this rank's rows: under shards the owner's first key is row 0;
-  // else keys are rows already.
-  Directory<IndexType> directory() const {
-    return shards() && owner_ >= 0 ? Directory<IndexType>{placement_.base(owner_)} : Directory<IndexType>{};
+  // Returns the directory from keys as `touch` takes them to a rank's rows: under shards the owner's first key is row 0; else,
+  // for an owner of -1, keys are rows already.
+  static Directory<IndexType> directory(Placement<IndexType, P> const& placement, int owner) {
+    return owner >= 0 ? Directory<IndexType>{placement.base(owner)} : Directory<IndexType>{};
   }
   // Makes room for the rows as another policy or number of pieces has it, with nothing in it yet.
   void deal(std::size_t choice, P const& partitioner) {
@@ -478,7 +421,7 @@ class SparseState : public Counted {
     if (choice >= choices().size())
       throw item_error(name(), "choice", joined({"there is no policy number ", choice, " to choose"}));
     Placement<IndexType, P> placement{partitioner, rows(), placement_.owners()};
-    auto room = rows_.room_for(choices()[choice].sharded ? placement.local_rows(owner_) : rows());
+    auto room = this->room_for(choices()[choice].sharded ? placement.local_rows(owner_) : rows());
     end_move({choice, partitioner, std::move(placement), std::move(room), {}, {}}, true);
   }
   // Shows Auto's knowledge of the table, and the search, if one is on.
@@ -507,7 +450,6 @@ class SparseState : public Counted {
   std::int64_t rewritten_ = 0, undone_ = 0;  // the rest of `changes` and `moves`, so that they grow
   P partitioner_;
   Placement<IndexType, P> placement_;
-  Rows rows_;
   PlanPool<Plan> plans_;
   // The result of `rows_of`, and of `rows_named` on a device, which is shown the first keys of owners.
   Buffer<IndexType> ids_;

@@ -76,21 +76,21 @@ class TableRows {
   // is called once for each.
   template <class Fill>
   void allocate(Fill const& fill) {
-    owned_.resize(elements(rows()));
+    owned_.resize(elements(local_rows()));
     table_.data = owned_.data();
     if constexpr (Space::host_readable) {
-      for (std::int64_t row = 0; row < rows(); ++row) fill(row, table_.row(row));
+      for (std::int64_t row = 0; row < local_rows(); ++row) fill(row, table_.row(row));
     } else {
       std::int64_t const at_once = std::max<std::int64_t>(1, (std::int64_t{1} << 20) / std::max<std::int64_t>(width(), 1));
-      Buffer<T> filled{elements(std::min(at_once, rows()))};
-      for (std::int64_t first = 0; first < rows(); first += at_once) {
-        std::int64_t const count = std::min(at_once, rows() - first);
+      Buffer<T> filled{elements(std::min(at_once, local_rows()))};
+      for (std::int64_t first = 0; first < local_rows(); first += at_once) {
+        std::int64_t const count = std::min(at_once, local_rows() - first);
         for (std::int64_t i = 0; i < count; ++i) fill(first + i, filled.data() + i * width());
         ops_.from_host(table_.row(first), filled.data(), elements(count));
       }
     }
   }
-  // Takes the user's memory for the rows: rows() x width() elements, row-major, with values in it.
+  // Takes the user's memory for the rows: local_rows() x width() elements, row-major, with values in it. It outlives the state.
   void borrow(T* memory) {
     table_.data = memory;
     given_ = true;
@@ -101,10 +101,10 @@ class TableRows {
   // Returns the directory from keys to local rows.
   Directory<Index> directory() const { return directory_; }
   // Returns the number of rows here.
-  std::int64_t rows() const { return table_.rows; }
+  std::int64_t local_rows() const { return table_.rows; }
   // Returns the elements of a row.
   std::int64_t width() const { return table_.width; }
-  // Returns the settings, to be changed between updates: `reserve_update` notes them.
+  // Returns the settings, to be changed between updates, alike on all ranks: `reserve_update` notes them.
   O& optimizer() { return optimizer_; }
   // Returns the settings of the next update.
   O const& optimizer() const { return optimizer_; }
@@ -199,7 +199,7 @@ class TableRows {
     if constexpr (follows)
       if (std::exchange(given_, false)) {
         settled();
-        adopt_rows(0, rows(), plain_rule());
+        adopt_rows(0, local_rows(), plain_rule());
       }
   }
   // Notes that settings are going to change between updates.
@@ -480,9 +480,10 @@ class TableRows {
   PARALLAX_COLD void sweep_there() {
     if (next_there()) return;
     std::int64_t const oldest = passed_.history().oldest(), end = replaying_.end(oldest, passed_.goal());
-    std::int64_t const count = std::min(rows() - replaying_.row, std::max<std::int64_t>(Sweep::most_swept / (end - oldest), 1));
+    std::int64_t const count =
+        std::min(local_rows() - replaying_.row, std::max<std::int64_t>(Sweep::most_swept / (end - oldest), 1));
     settle_part(replaying_.row, count, end, nullptr, false);
-    if ((replaying_.row += count) < rows()) return;
+    if ((replaying_.row += count) < local_rows()) return;
     replaying_.begin_again();
     passed_.settled_to(end);
   }
@@ -493,7 +494,7 @@ class TableRows {
   }
   // Settles all rows.
   void settle_all(std::int64_t last, Launched const* next) {
-    settle_part(0, rows(), last, next, false);
+    settle_part(0, local_rows(), last, next, false);
     if (!next) passed_.settled_to(last);
   }
 
@@ -521,7 +522,8 @@ class TableRows {
   // The friend that settles rows of the host.
   friend Replaying;
   // On a device: the place of the next sweep.
-  [[no_unique_address]] std::conditional_t<settles_there, Sweep, std::conditional_t<settles, Replaying, NeverReplays>> replaying_;
+  [[no_unique_address]] std::conditional_t<settles_there, Sweep, std::conditional_t<settles, Replaying, NeverReplays>>
+      replaying_;
 };
 
 }  // namespace parallax
