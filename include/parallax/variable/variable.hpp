@@ -114,6 +114,55 @@ inline RegistrationPtr make_registration(std::string name, std::string signature
 
 }  // namespace detail
 
+// The members that variables of both kinds have, and their hold on the state. Handles and updates in flight share the state:
+// their references never dangle, and a step can tell that the variable itself is gone.
+template <class State>
+class VariableOf {
+ public:
+  VariableOf(VariableOf&& other) noexcept = default;
+  // Lets go of the variable that was here; the other one is here.
+  VariableOf& operator=(VariableOf&& other) noexcept {
+    if (this != &other) leave();
+    state_ = std::move(other.state_);
+    return *this;
+  }
+  // Marks the variable as gone, the state perhaps not yet.
+  ~VariableOf() { leave(); }
+
+  // Returns the variable's name, the same on all ranks.
+  std::string const& name() const { return state_->name(); }
+  // Returns the optimizer's settings, to be changed between steps, alike on all ranks: they compare them in every step.
+  typename State::optimizer_type& optimizer() { return state_->optimizer(); }
+  // Returns the number of updates so far; several in one step count as one.
+  std::int64_t steps() const { return state_->steps(); }
+  // For the library's own operations; valid as long as the variable.
+  State& state() const { return *state_; }
+
+  // Local. Has the slots of this rank's part follow parameters, or rows of local(), written in place between steps; of a table
+  // before the first one they do by themselves. For optimizers without `adopt` (Ftrl and AdagradDa have one, and WeightDecay of
+  // them) nothing is done. On all ranks. Throws Error (invalid_argument) for settings refused by the optimizer.
+  void adopt() { state_->adopt(); }
+
+  // Local. Shows an archive everything that outlives a step, or takes it from one: see core/archive.hpp.
+  template <class A>
+  void visit(A&& archive) {
+    if constexpr (detail::check_archive<A>()) state_->visit(archive);
+  }
+
+ protected:
+  // For the constructors of variables, which set the state.
+  VariableOf() = default;
+
+  // Null of a variable that was moved.
+  Shared<State> state_;
+
+ private:
+  // Tells the remaining holders of the state that the variable is gone.
+  void leave() noexcept {
+    if (state_) state_->registration()->gone = true;
+  }
+};
+
 // The type that `Variable` normalises to. Move-only; moving keeps handles and updates valid. Making one is local: ranks compare
 // their variables at the next collective call of the session. If making one throws, the session knows nothing of it. Must
 // outlive the updates in flight: a step refuses to complete an update of a destroyed variable.
@@ -122,7 +171,9 @@ class BasicVariable;
 
 // A dense variable: parameters in the user's memory, all of them on every rank. An update moves every one.
 template <class Policy, class O, class P, class Space, class T, class IndexType>
-class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> {
+class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> : public VariableOf<DenseState<T, Policy, O, Space>> {
+  using VariableOf<DenseState<T, Policy, O, Space>>::state_;
+
  public:
   // Dense: the mark by which policies and steps tell variables apart.
   using kind = Dense;
@@ -148,9 +199,9 @@ class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> {
         detail::dense_signature({detail::type_name<T>, detail::space_word<Space>(), Policy::name, optimizer_name<O>(), reduce},
                                 binding.values.size(), unit<O> == Unit::row ? static_cast<std::int64_t>(row) : -1);
     auto const& topology = session.topology();
-    state_ = Holder{make_counted<State>(detail::ops_for<Space>(topology),
-                                        detail::make_registration(std::move(name), std::move(signature)), binding.values, row,
-                                        topology.owner(), topology.owners(), detail::setting_or(O{}, settings...), reduce)};
+    state_ = make_counted<State>(detail::ops_for<Space>(topology),
+                                 detail::make_registration(std::move(name), std::move(signature)), binding.values, row,
+                                 topology.owner(), topology.owners(), detail::setting_or(O{}, settings...), reduce);
     session.enter(*state_);
   }
 
@@ -166,17 +217,8 @@ class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> {
     static_assert(detail::never<Session>, "parallax: a variable is made from a session and a name: the session comes first");
   }
 
-  // Returns the variable's name, the same on all ranks.
-  std::string const& name() const { return state_->name(); }
   // All parameters, in the user's memory: as of the last step, on every rank.
   std::span<T> values() const { return state_->values(); }
-  // The optimizer's settings, to be changed between steps, alike on all ranks: they compare them in every step.
-  O& optimizer() { return state_->optimizer(); }
-  // Returns the number of updates so far; several in one step count as one.
-  std::int64_t steps() const { return state_->steps(); }
-  // For the library's own operations; valid as long as the variable.
-  State& state() const { return *state_; }
-
   // Local. Returns a slot of the optimizer by its name (slot_names: "m" and "v" of Adam), to read and to write between steps.
   // It has an entry for every element updated by this rank, from first_owned() on; a row slot has one for each of their rows.
   // In memory of the variable's space. Throws Error (invalid_argument) for an unknown name and for a slot of another type than
@@ -187,25 +229,14 @@ class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> {
   }
   // Returns the number of the element with the first entry of a slot: 0 unless the policy shards.
   std::size_t first_owned() const { return state_->first_owned(); }
-
-  // Local. Has the slots of this rank's part follow parameters written in place between steps. For optimizers without `adopt`
-  // (Ftrl and AdagradDa have one, and WeightDecay of them) nothing is done. On all ranks. Throws Error (invalid_argument) for
-  // settings refused by the optimizer.
-  void adopt() { state_->adopt(); }
-
-  // Local. Shows an archive everything that outlives a step, or takes it from one: see core/archive.hpp.
-  template <class A>
-  void visit(A&& archive) {
-    if constexpr (detail::check_archive<A>()) state_->visit(archive);
-  }
-
- private:
-  Holder<State> state_;
 };
 
 // A sparse variable: a table of rows, on every rank or dealt to owners. A batch names a few of them.
 template <class Policy, class O, class P, class Space, class T, class IndexType>
-class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
+class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType>
+    : public VariableOf<SparseState<T, IndexType, Policy, O, P, Space>> {
+  using VariableOf<SparseState<T, IndexType, Policy, O, P, Space>>::state_;
+
  public:
   // Sparse: the mark by which policies and steps tell variables apart.
   using kind = Sparse;
@@ -290,8 +321,6 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   }
 #endif
 
-  // Returns the variable's name, the same on all ranks.
-  std::string const& name() const { return state_->name(); }
   // Returns the number of rows of the whole table, of all ranks together.
   std::int64_t rows() const { return state_->rows(); }
   // Returns the number of elements of a row.
@@ -307,30 +336,12 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
   // Local. Returns this rank's rows, [local_rows() x width()], as of the last update, as they are kept, in memory of the
   // variable's space.
   RowsView<T> local() { return state_->local(); }
-  // Returns the optimizer's settings, to be changed between steps, alike on all ranks: they compare them in every step.
-  O& optimizer() { return state_->optimizer(); }
-  // Returns the number of updates so far; several in one step count as one.
-  std::int64_t steps() const { return state_->steps(); }
-  // For the library's own operations; valid as long as the variable.
-  State& state() const { return *state_; }
-
   // Local. Returns a slot of the optimizer by its name (slot_names: "m" and "v" of Adam), to read and to write between steps:
   // beside the rows of local(), as of the last update, [local_rows() x width()], and of row slots [local_rows() x 1]. In memory
   // of the variable's space. Throws Error (invalid_argument) for an unknown name and for a slot of another type than S.
   template <class S = scalar_type>
   RowsView<S> slot(std::string_view name) {
     return state_->template slot<S>(name);
-  }
-
-  // Local. Has slots follow rows of local() written in place between steps; before the first one they do by themselves. For
-  // optimizers without `adopt` (Ftrl and AdagradDa have one, and WeightDecay of them) nothing is done. On all ranks. Throws
-  // Error (invalid_argument) for settings refused by the optimizer.
-  void adopt() { state_->adopt(); }
-
-  // Local. Shows an archive everything that outlives a step, or takes it from one: see core/archive.hpp.
-  template <class A>
-  void visit(A&& archive) {
-    if constexpr (detail::check_archive<A>()) state_->visit(archive);
   }
 
   // Local. Returns the number of indices outside the table dropped by this rank so far (BadIds::drop_and_count); of a padded
@@ -415,15 +426,13 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType> {
                                  detail::type_name<IndexType>, P::name, fields_text(partitioner), bad_ids},
                                 rows, width, initial + (padded.capacity ? joined({", padded to ", padded.capacity}) : ""));
     auto const& topology = session.topology();
-    state_ = Holder{make_counted<State>(detail::ops_for<Space>(topology),
-                                        detail::make_registration(std::move(name), std::move(signature)),
-                                        Placement<IndexType, P>{partitioner, rows, topology.owners()}, width, topology.owner(),
-                                        detail::setting_or(O{}, settings...), partitioner, reduce, bad_ids)};
+    state_ =
+        make_counted<State>(detail::ops_for<Space>(topology), detail::make_registration(std::move(name), std::move(signature)),
+                            Placement<IndexType, P>{partitioner, rows, topology.owners()}, width, topology.owner(),
+                            detail::setting_or(O{}, settings...), partitioner, reduce, bad_ids);
     if constexpr (State::can_pad && (false || ... || std::same_as<Settings, Padded>))
       state_->padded().begin(*state_, padded.capacity, std::numeric_limits<IndexType>::max(), session.rank());
   }
-
-  Holder<State> state_;
 };
 
 namespace detail {

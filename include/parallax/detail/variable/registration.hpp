@@ -136,38 +136,6 @@ struct Registration : Counted {
 // Variable, session and updates in flight each hold one.
 using RegistrationPtr = Shared<Registration>;
 
-// A variable's hold on its state, shared by handles and updates in flight: their references never dangle, and a step can tell
-// that the variable itself is gone. Each BasicVariable has one. Move-only.
-template <class State>
-class Holder {
- public:
-  Holder() = default;
-  // Takes the variable's place among the owners of the state.
-  explicit Holder(Shared<State> state) : state_{std::move(state)} {}
-  Holder(Holder&& other) noexcept = default;
-  // Lets go of the variable that was here; the other one is here.
-  Holder& operator=(Holder&& other) noexcept {
-    if (this != &other) leave();
-    state_ = std::move(other.state_);
-    return *this;
-  }
-  // Marks the variable as gone, the state perhaps not yet.
-  ~Holder() { leave(); }
-
-  // Returns the state of a variable that was not moved from.
-  State& operator*() const { return *state_; }
-  // Gives access to a member of this state.
-  State* operator->() const { return state_.get(); }
-
- private:
-  // Tells the remaining holders of the state that the variable is gone.
-  void leave() noexcept {
-    if (state_) state_->registration()->gone = true;
-  }
-
-  Shared<State> state_;
-};
-
 }  // namespace parallax
 
 #if !defined(PARALLAX_COMPILED)

@@ -68,8 +68,6 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
   static constexpr bool lazy = untouched<O> == Untouched::lazy;  // the optimizer leaves rows alone that nobody named
   static constexpr bool measures = false;                        // whole tensors: a table's rows are its tensors
 
-  using Rows::ops, Rows::width, Rows::optimizer, Rows::steps;
-
   // Called by the variable's constructor, which then calls `allocate` or `borrow`. Makes this rank's rows by `placement`, of
   // `partitioner`, and their slots: `owner` is the rank's number among owners, or -1 if it owns nothing. Throws std::bad_alloc.
   SparseState(Ops const& ops, RegistrationPtr registration, Placement<IndexType, P> placement, std::int64_t width, int owner,
@@ -98,7 +96,7 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
   PaddedBatches<Space>& padded() { return padded_; }
   // Ends an update of the padded table made by a graph: it counts, and was like the updates before.
   void replayed() {
-    double const more = steps() > 0 ? 1 + 1 / static_cast<double>(steps()) : 1;
+    double const more = this->steps() > 0 ? 1 + 1 / static_cast<double>(this->steps()) : 1;
     seen.pushed *= more, seen.pulled *= more;
     this->end_update();
   }
@@ -113,7 +111,7 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
       std::int64_t const row = global_row(local);
       Initializer const& initial = initial_of(row);
       given = given || !(initial == Initializer{});
-      for (std::int64_t c = 0; c < width(); ++c)
+      for (std::int64_t c = 0; c < this->width(); ++c)
         out[c] = static_cast<T>(static_cast<scalar_type>(initial.value(name_hash.value(), row, c)));
     });
     if (given) Rows::adopt();
@@ -161,7 +159,7 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
   bool counted() const { return reduce_ == Reduce::mean_by_count; }
   // Returns the number of changes and moves of rows, the same on all ranks: a fetch notes it, and knows by it that its rows are
   // still right. It grows, also if an archive gives back earlier steps.
-  std::int64_t changes() const { return steps() + moves_ + rewritten_; }
+  std::int64_t changes() const { return this->steps() + moves_ + rewritten_; }
   // Returns the number of moves of rows to other ranks, and of changes of their policy; it grows likewise.
   std::int64_t moves() const { return moves_ + undone_; }
 
@@ -169,16 +167,16 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
   // values of a replica, if they are compared.
   void add_update(Fingerprint& hash) const {
     hash.fold(registration_->hash);
-    hash.fold(static_cast<std::uint64_t>(steps()));
+    hash.fold(static_cast<std::uint64_t>(this->steps()));
     hash.fold(static_cast<std::uint64_t>(moves_));
-    fold_fields(optimizer(), hash);
-    if (registration_->compares_after(steps())) registration_->add_replica(hash);
+    fold_fields(this->optimizer(), hash);
+    if (registration_->compares_after(this->steps())) registration_->add_replica(hash);
   }
-  // Returns as Registration::replica has it. False if owners hold rows, or a device all; and, unless it `settles`, if rows are
+  // Returns as Registration::replica has it. False if owners hold rows, or a device all; and, unless it is `settling`, if rows are
   // behind: each rank's are behind by its own reads.
-  bool replica(std::uint64_t& sum, bool settles) {
+  bool replica(std::uint64_t& sum, bool settling) {
     if constexpr (Space::host_readable) {
-      if (shards() || (Rows::settles && !settles)) return false;
+      if (shards() || (Rows::settles && !settling)) return false;
       sum = this->checksum();
       return true;
     } else {
@@ -187,7 +185,7 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
   }
   // Returns one line about the next update, for ranks that differ in something: its number, the optimizer and its settings.
   std::string update_text() const {
-    return joined({"update ", steps() + 1, " by ", optimizer_name<O>(), settings_text(optimizer())});
+    return joined({"update ", this->steps() + 1, " by ", optimizer_name<O>(), settings_text(this->optimizer())});
   }
 
   // Returns this rank's rows, all up to date, to a possible writer.
@@ -260,16 +258,16 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
       return rows_of(keys_here(keys));
     } else {
       numbers_.resize_with_slack(most_of(keys));
-      ops().rows_of_keys(keys.there(ops()).data(), most_of(keys), keys.count(ops()), placement_.layout(), bases_there().data(),
-                         numbers_.data());
+      this->ops().rows_of_keys(keys.there(this->ops()).data(), most_of(keys), keys.count(this->ops()), placement_.layout(),
+                               bases_there().data(), numbers_.data());
       return RowNumbers{*this, keys};
     }
   }
 
   // Returns the first rows of a stack's tables in memory of the space, sent there once.
-  std::span<IndexType const> firsts_there() { return firsts_there_.of(ops(), firsts_); }
+  std::span<IndexType const> firsts_there() { return firsts_there_.of(this->ops(), firsts_); }
   // Returns the first keys of owners in memory of the space, sent there once for each placement.
-  std::span<IndexType const> bases_there() { return bases_there_.of(ops(), placement_.bases()); }
+  std::span<IndexType const> bases_there() { return bases_there_.of(this->ops(), placement_.bases()); }
 
   // Returns a plan for a handle or an update, which counts itself among the plan's users and gives it back.
   Plan& take_plan() {
@@ -310,15 +308,16 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
     Rows::visit(items, {rows(), shards() ? Share::part : Share::any, this->local_rows(), row, where});
     items.number("dropped", dropped_, Share::own);
     items.fields("seen", seen, Share::own);
-    if constexpr (A::reads) rewritten_ = changed + 1 - steps() - moves_;
+    if constexpr (A::reads) rewritten_ = changed + 1 - this->steps() - moves_;
     if constexpr (adaptive) visit_choice(items);
     visit_policy_state(items, *this);
   }
 
   // Returns the elements and bytes of each row and its costs, for the model of `Auto` and for predictions.
   TableFacts facts() const {
-    auto const kept = static_cast<double>(width()) * sizeof(T), bytes = static_cast<double>(width()) * sizeof(scalar_type);
-    auto const state = static_cast<double>(Rows::Slots::row_bytes(static_cast<std::size_t>(width())));
+    auto const kept = static_cast<double>(this->width()) * sizeof(T),
+               bytes = static_cast<double>(this->width()) * sizeof(scalar_type);
+    auto const state = static_cast<double>(Rows::Slots::row_bytes(static_cast<std::size_t>(this->width())));
     return {static_cast<double>(rows()),
             bytes,
             kept + state,
@@ -330,19 +329,19 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
   // Returns the variable's entry in the session's report, with its use as known to this rank, or under Auto to all ranks.
   Description description() const {
     TableUse use = chooser.use();
-    if (!adaptive && steps() > 0) {
-      use.pushed = seen.pushed / static_cast<double>(steps());
-      use.pulled = seen.pulled / static_cast<double>(steps());
+    if (!adaptive && this->steps() > 0) {
+      use.pushed = seen.pushed / static_cast<double>(this->steps());
+      use.pulled = seen.pulled / static_cast<double>(this->steps());
       use.by_host = use.by_all = use.pushed;
     }
     std::string_view in_force = Policy::name;
     auto predict = &Exchange::predict;
     if constexpr (adaptive) in_force = choices()[choice_].name, predict = choices()[choice_].predict;
-    return {true,         !shards(),
-            Policy::name, in_force,
-            predict,      facts(),
-            width(),      partitioner_.pieces ? partitioner_.pieces : placement_.owners(),
-            use,          !Space::host_readable};
+    return {true,          !shards(),
+            Policy::name,  in_force,
+            predict,       facts(),
+            this->width(), partitioner_.pieces ? partitioner_.pieces : placement_.owners(),
+            use,           !Space::host_readable};
   }
 
   // The coming places of the rows: another policy's, or other pieces.
