@@ -54,13 +54,7 @@ class SlotArrays<T, slot_types<S...>, Space> {
   // Bytes of one entry of each slot, together.
   static constexpr std::size_t entry_bytes = (0 + ... + sizeof(detail::slot_type<S, T>));
 
-  // Calls f(memory, bytes of an entry) with every array, in the order of the slots. For moves, which copy bytes.
-  template <class F>
-  void each(F&& f) {
-    std::apply([&](auto&... array) { (f(reinterpret_cast<std::byte*>(array.data()), sizeof(*array.data())), ...); }, arrays_);
-  }
-
-  // Calls f(number, first entry) with every array.
+  // Calls f(number, first entry) with every array, in the order of the slots.
   template <class F>
   void each_slot(F&& f) {
     [&]<std::size_t... Nth>(std::index_sequence<Nth...>) { (f(Nth, std::get<Nth>(arrays_).data()), ...); }
@@ -157,8 +151,8 @@ class OptimizerState {
   // Calls f with every array that lies like the table's rows: its memory and the bytes of a row.
   template <class F>
   void each_row_array(F&& f) {
-    elements_.each([&](std::byte* memory, std::size_t entry) { f(memory, entry * width_); });
-    rows_.each([&](std::byte* memory, std::size_t entry) { f(memory, entry); });
+    elements_.each_slot([&](std::size_t, auto* all) { f(reinterpret_cast<std::byte*>(all), width_ * sizeof(*all)); });
+    rows_.each_slot([&](std::size_t, auto* all) { f(reinterpret_cast<std::byte*>(all), sizeof(*all)); });
   }
 
   // Returns the checksum of all slots, in memory of the host, behind a given one.
@@ -254,13 +248,9 @@ class OptimizerState {
   template <class Index, class E, class Rule>
   void apply_rows(std::span<Index const> keys, Directory<Index> directory, RowsView<E> table, T const* gradients, T scale,
                   Rule const& rule, [[maybe_unused]] std::uint32_t const* count = nullptr) noexcept(on_host) {
-    if constexpr (!Space::host_readable) {
-      elements_.from(0, [&](auto*... slot) {
-        rows_.from(0, [&](auto*... row_slots) {
-          ops_.apply_rows(keys, count, directory, table, gradients, scale, rule,
-                          ops_.slot_tables(RowsView{slot, table.rows, table.width}...),
-                          ops_.slot_tables(RowsView{row_slots, table.rows, std::int64_t{1}}...));
-        });
+    if constexpr (!on_host) {
+      with_slots(0, table.rows, [&](auto const&... slots) {
+        ops_.apply_rows(keys, count, directory, table, gradients, scale, rule, slots...);
       });
     } else if constexpr (unit<O> == Unit::element) {
       elements_.from(0, [&](auto*... slot) {
@@ -279,12 +269,8 @@ class OptimizerState {
   template <class Groups, class Index, class E, class Rule>
   void apply_runs(RowsView<T const> values, Groups const& groups, Directory<Index> directory, T divisor,
                   std::uint32_t const* counts, RowsView<E> table, Rule const& rule) {
-    elements_.from(0, [&](auto*... slot) {
-      rows_.from(0, [&](auto*... row_slots) {
-        ops_.apply_runs(values, groups, directory, divisor, counts, table, rule,
-                        ops_.slot_tables(RowsView{slot, table.rows, table.width}...),
-                        ops_.slot_tables(RowsView{row_slots, table.rows, std::int64_t{1}}...));
-      });
+    with_slots(0, table.rows, [&](auto const&... slots) {
+      ops_.apply_runs(values, groups, directory, divisor, counts, table, rule, slots...);
     });
   }
   // Moves rows first, first + 1, … of the table by gradients that lie gradients.stride apart. With `skips` the element behind a
@@ -293,15 +279,9 @@ class OptimizerState {
   void apply_spaced_rows(std::int64_t first, RowsView<T const> gradients, bool skips, RowsView<E> table, T scale,
                          Rule const& rule) noexcept(on_host) {
     if constexpr (!on_host) {
-      auto const part = [&]<class Entry>(Entry* memory, std::int64_t width) {
-        return RowsView<Entry>{memory + first * width, gradients.rows, width};
-      };
-      elements_.from(0, [&](auto*... slot) {
-        rows_.from(0, [&](auto*... row_slots) {
-          ops_.apply_spaced_rows(part(table.data, table.width), gradients, skips, scale, rule,
-                                 ops_.slot_tables(part(slot, table.width)...), ops_.slot_tables(part(row_slots, 1)...));
-        });
-      });
+      RowsView<E> const part{table.data + first * table.width, gradients.rows, table.width};
+      with_slots(first, gradients.rows,
+                 [&](auto const&... slots) { ops_.apply_spaced_rows(part, gradients, skips, scale, rule, slots...); });
     } else {
       for (std::int64_t i = 0; i < gradients.rows; ++i) {
         T const* const gradient = gradients.row(i);
@@ -316,28 +296,27 @@ class OptimizerState {
   template <class Index, class Ages, class E>
   void settle_rows(std::span<Index const> keys, std::uint32_t const* count, Directory<Index> directory, Ages const& ages,
                    RowsView<E> table) {
-    elements_.from(0, [&](auto*... slot) {
-      rows_.from(0, [&](auto*... row_slots) {
-        ops_.settle_rows(keys, count, directory, ages, table, ops_.slot_tables(RowsView{slot, table.rows, table.width}...),
-                         ops_.slot_tables(RowsView{row_slots, table.rows, std::int64_t{1}}...));
-      });
-    });
+    with_slots(0, table.rows, [&](auto const&... slots) { ops_.settle_rows(keys, count, directory, ages, table, slots...); });
   }
   // Takes rows first, first + 1, … of the table likewise, all those of `part`; `ages` are theirs.
   template <class Ages, class E>
   void settle_all_rows(std::int64_t first, Ages const& ages, RowsView<E> part) {
-    auto const beside = [&]<class Entry>(Entry* memory, std::int64_t width) {
-      return RowsView<Entry>{memory + first * width, part.rows, width};
-    };
-    elements_.from(0, [&](auto*... slot) {
-      rows_.from(0, [&](auto*... row_slots) {
-        ops_.settle_all_rows(ages, part, ops_.slot_tables(beside(slot, part.width)...),
-                             ops_.slot_tables(beside(row_slots, 1)...));
-      });
-    });
+    with_slots(first, part.rows, [&](auto const&... slots) { ops_.settle_all_rows(ages, part, slots...); });
   }
 
  private:
+  // Calls f, on a device, with the slots of so many rows, from `first` on, as kernels take them: those of elements, and of rows.
+  template <class F>
+  void with_slots(std::int64_t first, std::int64_t rows, F&& f) {
+    auto const part = [&]<class Entry>(Entry* memory, std::size_t width) {
+      auto const entries = static_cast<std::int64_t>(width);
+      return RowsView<Entry>{memory + first * entries, rows, entries};
+    };
+    elements_.from(0, [&](auto*... slot) {
+      rows_.from(
+          0, [&](auto*... row_slots) { f(ops_.slot_tables(part(slot, width_)...), ops_.slot_tables(part(row_slots, 1)...)); });
+    });
+  }
   // Returns the number of a row's first entry.
   std::size_t first_of(std::int64_t row) const { return static_cast<std::size_t>(row) * width_; }
   // Returns the first values of element slots, or none if the optimizer names none.
