@@ -6,9 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "parallax/detail/core/algorithm.hpp"
-
 #include "parallax/comm/any.hpp"
+#include "parallax/detail/core/algorithm.hpp"
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/pull/fetch.hpp"
 #include "parallax/detail/transfer/agreement/agreement.hpp"
@@ -19,7 +18,7 @@ namespace detail {
 // Fetches named ahead and not pulled yet, in the order of their naming, alike on all ranks. The next step serves all of them at
 // once. A session's core owns one; it shares the fetches with the pool, and with their holders.
 template <Communicator C>
-class Ahead final : public Traveller<C> {
+class Ahead final {
   using Base = FetchBase<C>;
   using Stage = typename Base::Stage;
 
@@ -50,15 +49,13 @@ class Ahead final : public Traveller<C> {
   void tell(Agreement<C>& agreement, std::size_t which) const;
   // Takes, once the ranks agreed, the numbers of the others, from place `which` on, and lets the ids begin to travel.
   void climb(Agreement<C>& agreement, std::size_t which, Topology<C> const& topology);
-  // Carries the ids of all as a journey, by the mail of the flight. Returns false once every id is with its owner.
-  bool next(Mails<C>& mail) override;
-  // Writes the leg of each fetch that has one.
-  void write(Mails<C>& mail) override;
-  // Reads the leg of each fetch that had one.
-  void read(Mails<C>& mail) override;
+  // Adds the fetches not yet taken along to those that travel by the mail of the flight, until every id is with its owner.
+  void take_along(List<Traveller<C>*>& travellers) const {
+    each(Stage::named, [&](Base& fetch) { travellers.push_back(&fetch); });
+  }
   // Notes the arrival of the ids: by the flight, once its mail is done.
   void arrive() {
-    named([](Base& fetch) { fetch.stage = Stage::climbed; });
+    each(Stage::named, [](Base& fetch) { fetch.stage = Stage::climbed; });
   }
 
   // Lets the rows of climbed ids begin to travel, by the mail of pulls, after a step that was not refused.
@@ -70,11 +67,11 @@ class Ahead final : public Traveller<C> {
   void sweep();
 
  private:
-  // Calls f with the fetches not yet taken along by a step.
+  // Calls f with the fetches that have come so far, and no farther.
   template <class F>
-  void named(F&& f) const {
+  void each(Stage stage, F&& f) const {
     for (auto const& fetch : fetches_)
-      if (fetch->stage == Stage::named) f(*fetch);
+      if (fetch->stage == stage) f(*fetch);
   }
 
   List<Shared<Base>> fetches_;
@@ -107,13 +104,13 @@ bool Ahead<C>::planned() const {
 template <Communicator C>
 std::size_t Ahead<C>::counts() const {
   std::size_t sum = 0;
-  named([&](Base const& fetch) { sum += fetch.counts(); });
+  each(Stage::named, [&](Base const& fetch) { sum += fetch.counts(); });
   return sum;
 }
 
 template <Communicator C>
 void Ahead<C>::tell(Agreement<C>& agreement, std::size_t which) const {
-  named([&](Base const& fetch) {
+  each(Stage::named, [&](Base const& fetch) {
     fetch.tell([&](int rank, std::size_t mine, std::uint64_t count) { agreement.tell(rank, which + mine, count); });
     which += fetch.counts();
   });
@@ -121,7 +118,7 @@ void Ahead<C>::tell(Agreement<C>& agreement, std::size_t which) const {
 
 template <Communicator C>
 void Ahead<C>::climb(Agreement<C>& agreement, std::size_t which, Topology<C> const& topology) {
-  named([&](Base& fetch) {
+  each(Stage::named, [&](Base& fetch) {
     fetch.hear([&](int rank, std::size_t mine) { return agreement.told(rank, which + mine); });
     fetch.begin(topology, true);
     which += fetch.counts();
@@ -129,31 +126,11 @@ void Ahead<C>::climb(Agreement<C>& agreement, std::size_t which, Topology<C> con
 }
 
 template <Communicator C>
-bool Ahead<C>::next(Mails<C>& mail) {
-  bool any = false;
-  named([&](Base& fetch) { any |= fetch.travelling = fetch.next(mail); });
-  return any;
-}
-
-template <Communicator C>
-void Ahead<C>::write(Mails<C>& mail) {
-  named([&](Base& fetch) {
-    if (fetch.travelling) fetch.write(mail);
-  });
-}
-
-template <Communicator C>
-void Ahead<C>::read(Mails<C>& mail) {
-  named([&](Base& fetch) {
-    if (fetch.travelling) fetch.read(mail);
-  });
-}
-
-template <Communicator C>
 void Ahead<C>::release(Mails<C>& mail) {
   sweep();
-  for (auto const& fetch : fetches_)
-    if (fetch->stage == Stage::climbed && fetch->release()) fetch->stage = Stage::falling, falling_ = true;
+  each(Stage::climbed, [&](Base& fetch) {
+    if (fetch.release()) fetch.stage = Stage::falling, falling_ = true;
+  });
   poll(mail);
 }
 
@@ -161,11 +138,9 @@ template <Communicator C>
 bool Ahead<C>::poll(Mails<C>& mail) {
   if (!falling_) return true;
   travellers_.clear();
-  for (auto const& fetch : fetches_)
-    if (fetch->stage == Stage::falling) travellers_.push_back(fetch.get());
+  each(Stage::falling, [&](Base& fetch) { travellers_.push_back(&fetch); });
   if (!carry<C>(mail, travellers_)) return false;
-  for (auto const& fetch : fetches_)
-    if (fetch->stage == Stage::falling) fetch->stage = Stage::here;
+  each(Stage::falling, [](Base& fetch) { fetch.stage = Stage::here; });
   falling_ = false;
   return true;
 }

@@ -423,7 +423,7 @@ template <Communicator C>
 void Flight<C>::carry_rows() {
   bool const climbs = ahead_ && agreement_.ahead();
   travellers_.assign(seats_.begin(), seats_.end());
-  if (climbs) travellers_.push_back(ahead_);
+  if (climbs) ahead_->take_along(travellers_);
   carried_ = carry<C>(mail_, travellers_);
   if (carried_ && climbs) ahead_->arrive();
 }
