@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "parallax/detail/core/algorithm.hpp"
 #include "parallax/detail/core/kind.hpp"
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/core/short_float.hpp"
@@ -20,7 +21,6 @@
 #include "parallax/detail/policy/journey/row_plan.hpp"
 #include "parallax/detail/policy/merging.hpp"
 #include "parallax/detail/variable/binding.hpp"
-#include "parallax/detail/variable/plan_pool.hpp"
 #include "parallax/detail/variable/registration.hpp"
 #include "parallax/detail/variable/table.hpp"
 #include "parallax/detail/variable/table_rows.hpp"
@@ -269,9 +269,11 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
   // Returns the first keys of owners in memory of the space, sent there once for each placement.
   std::span<IndexType const> bases_there() { return bases_there_.of(this->ops(), placement_.bases()); }
 
-  // Returns a plan for a handle or an update, which counts itself among the plan's users and gives it back.
+  // Returns a plan without users, from an earlier batch or new, for a handle or an update, which counts itself among the users
+  // and gives it back. It stays in its place, and keeps its memory; as many are made as are ever held at once.
   Plan& take_plan() {
-    Plan& plan = plans_.take();
+    auto const free = std::find_if(plans_.begin(), plans_.end(), [](auto const& known) { return known->users == 0; });
+    Plan& plan = free == plans_.end() ? *plans_.emplace_back(make_owned<Plan>()) : **free;
     if constexpr (can_pad) padded_.keep(*this, plan);
     return plan;
   }
@@ -378,7 +380,8 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
   // Ends a move, after every row has arrived in the new room. Plans of earlier pulls stay usable: they name their rows by
   // number from here on.
   void end_move(Moved&& moved, bool other_placement) {
-    if (other_placement) plans_.retire([&](IndexType key) { return row_of(key); });
+    for (auto& plan : plans_)
+      if (other_placement && plan->users > 0) plan->retire([&](IndexType key) { return row_of(key); });
     choice_ = moved.choice;
     partitioner_ = moved.partitioner;
     placement_ = std::move(moved.placement);
@@ -449,7 +452,7 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
   std::int64_t rewritten_ = 0, undone_ = 0;  // the rest of `changes` and `moves`, so that they grow
   P partitioner_;
   Placement<IndexType, P> placement_;
-  PlanPool<Plan> plans_;
+  List<Owned<Plan>> plans_;
   // The result of `rows_of`, and of `rows_named` on a device, which is shown the first keys of owners.
   Buffer<IndexType> ids_;
   Buffer<IndexType, Space> numbers_;
