@@ -61,7 +61,10 @@ class Rounds {
   List<double> const& all_told() const { return told_; }
 
   // Returns, after an abort, once no peer reads our memory.
-  void withdraw() noexcept;
+  void withdraw() noexcept {
+    agreement.withdraw();
+    lane_.withdraw();
+  }
 
   // Agreement at hand. The operation begins and fills it before it calls `agree`.
   Agreement<C> agreement;
@@ -74,7 +77,14 @@ class Rounds {
   }
   // Returns everything else that may differ between ranks, for a testimony: the version, the operation's number, hosts, hops,
   // settings, arithmetic and variables.
-  std::string context(char const* operation) const;
+  std::string context(char const* operation) const {
+    std::string text = joined({"\tparallax " PARALLAX_VERSION "\n\toperation ", operations_, ": ", operation, "\n\thosts"});
+    for (int const host : topology_->hosts()) append(text, {" ", host});
+    append(text, {" in ", topology_->hops().size(), " hops\n\t", waiting_->underway().settings(), "\n\tarithmetic ",
+                  float_mode_text(float_mode()), "\n"});
+    for (auto const& known : registry_->variables()) append(text, {known->name, "\t", known->signature, "\n"});
+    return text + Testimony::section_end;
+  }
 
   Topology<C> const* topology_;
   Waiting<C>* waiting_;
@@ -141,22 +151,6 @@ void Rounds<C>::tell_all(char const* operation, FunctionRef<std::string()> names
   lane_.post(words.data(), told_.data());
   await(lane_, operation, names);
   std::memcpy(told_.data() + static_cast<std::size_t>(topology_->rank()) * count, words.data(), count * sizeof(double));
-}
-
-template <Communicator C>
-void Rounds<C>::withdraw() noexcept {
-  agreement.withdraw();
-  lane_.withdraw();
-}
-
-template <Communicator C>
-std::string Rounds<C>::context(char const* operation) const {
-  std::string text = joined({"\tparallax " PARALLAX_VERSION "\n\toperation ", operations_, ": ", operation, "\n\thosts"});
-  for (int const host : topology_->hosts()) append(text, {" ", host});
-  append(text, {" in ", topology_->hops().size(), " hops\n\t", waiting_->underway().settings(), "\n\tarithmetic ",
-                float_mode_text(float_mode()), "\n"});
-  for (auto const& known : registry_->variables()) append(text, {known->name, "\t", known->signature, "\n"});
-  return text + Testimony::section_end;
 }
 
 }  // namespace parallax::detail

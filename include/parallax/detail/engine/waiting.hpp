@@ -204,7 +204,12 @@ class Waiting final : public LongWork {
   bool ended() const { return poisoned_.has_value(); }
   // Returns the error of an exception on its way out of the session. The exception's own words cannot be had by then. After a
   // refused operation the error has the words and the rank of the refusal, alike on all ranks.
-  PARALLAX_COLD Error left() const;
+  PARALLAX_COLD Error left() const {
+    int const rank = topology_->rank();
+    std::string said = joined({"rank ", rank, " left the session by an exception"});
+    if (refused_) append(said, {", after ", refused_->what()});
+    return {Errc::aborted, refused_ ? refused_->rank() : rank, "session", "", said};
+  }
   // Returns true if this process is a forked child of the rank's: it has no peers.
   bool in_child() const { return birth_.in_child(); }
   // Returns the work under way, for rounds. They drop it if ranks called different operations.
@@ -254,7 +259,10 @@ class Waiting final : public LongWork {
   // Runs the body in this order, also if all ranks refuse its wish.
   void run(CallerOrder order, FunctionRef<void()> body);
   // Gives a sign of life from a long wait, for ranks with a longer one.
-  void idle(int waiting_for);
+  void idle(int waiting_for) {
+    journal_->wait(waiting_for, clock());
+    topology_->world().answer();
+  }
   // Returns the error of a wait that took too long. If ranks keep journals, it names the rank to blame by them, and has their
   // report.
   PARALLAX_COLD Error timed_out(char const* operation, int missing, std::string const& names);
@@ -397,20 +405,6 @@ void Waiting<C>::end(Error const& error) {
     topology_->world().abort(error);
   } catch (...) {}  // no memory: the first error is the one told
   underway_->withdraw();
-}
-
-template <Communicator C>
-Error Waiting<C>::left() const {
-  int const rank = topology_->rank();
-  std::string said = joined({"rank ", rank, " left the session by an exception"});
-  if (refused_) append(said, {", after ", refused_->what()});
-  return {Errc::aborted, refused_ ? refused_->rank() : rank, "session", "", said};
-}
-
-template <Communicator C>
-void Waiting<C>::idle(int waiting_for) {
-  journal_->wait(waiting_for, clock());
-  topology_->world().answer();
 }
 
 template <Communicator C>

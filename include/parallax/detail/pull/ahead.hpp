@@ -37,18 +37,46 @@ class Ahead final {
   bool falling() const { return falling_; }
 
   // Returns a hash of everything that ranks must have in common in a step. `describe` tells it to ranks that differ.
-  std::uint64_t hash() const;
-  std::string describe() const;
+  std::uint64_t hash() const {
+    Fingerprint hash;
+    for (auto const& fetch : fetches_) {
+      hash.add(fetch->hash());
+      hash.add(static_cast<std::uint64_t>(fetch->stage));
+    }
+    return hash.value();
+  }
+  std::string describe() const {
+    std::string lines;
+    for (auto const& fetch : fetches_) lines += "\tnamed ahead\n" + fetch->describe();
+    return lines;
+  }
 
   // In a step. Returns true if this rank can send the ids of all. If one rank cannot, none sends any in this step, and the pull
   // of a batch sends its ids itself.
-  bool planned() const;
+  bool planned() const {
+    return detail::all_of(fetches_, [](auto const& fetch) { return !fetch->error.has_value() && !fetch->outdated(); });
+  }
   // In a step, by its flight. Returns how many numbers ride in the agreement for fetches not yet taken along by a step.
-  std::size_t counts() const;
+  std::size_t counts() const {
+    std::size_t sum = 0;
+    each(Stage::named, [&](Base const& fetch) { sum += fetch.counts(); });
+    return sum;
+  }
   // Puts their numbers into the agreement, from place `which` on: lengths of runs, for each table and rank of the first hop.
-  void tell(Agreement<C>& agreement, std::size_t which) const;
+  void tell(Agreement<C>& agreement, std::size_t which) const {
+    each(Stage::named, [&](Base const& fetch) {
+      fetch.tell([&](int rank, std::size_t mine, std::uint64_t count) { agreement.tell(rank, which + mine, count); });
+      which += fetch.counts();
+    });
+  }
   // Takes, once the ranks agreed, the numbers of the others, from place `which` on, and lets the ids begin to travel.
-  void climb(Agreement<C>& agreement, std::size_t which, Topology<C> const& topology);
+  void climb(Agreement<C>& agreement, std::size_t which, Topology<C> const& topology) {
+    each(Stage::named, [&](Base& fetch) {
+      fetch.hear([&](int rank, std::size_t mine) { return agreement.told(rank, which + mine); });
+      fetch.begin(topology, true);
+      which += fetch.counts();
+    });
+  }
   // Adds the fetches not yet taken along to those that travel by the mail of the flight, until every id is with its owner.
   void take_along(List<Traveller<C>*>& travellers) const {
     each(Stage::named, [&](Base& fetch) { travellers.push_back(&fetch); });
@@ -59,12 +87,32 @@ class Ahead final {
   }
 
   // Lets the rows of climbed ids begin to travel, by the mail of pulls, after a step that was not refused.
-  void release(Mails<C>& mail);
+  void release(Mails<C>& mail) {
+    sweep();
+    each(Stage::climbed, [&](Base& fetch) {
+      if (fetch.release()) fetch.stage = Stage::falling, falling_ = true;
+    });
+    poll(mail);
+  }
   // Lets rows progress; returns true once no row is on its way. They travel together: the first are here when the last are.
-  bool poll(Mails<C>& mail);
+  bool poll(Mails<C>& mail) {
+    if (!falling_) return true;
+    travellers_.clear();
+    each(Stage::falling, [&](Base& fetch) { travellers_.push_back(&fetch); });
+    if (!carry<C>(mail, travellers_)) return false;
+    each(Stage::falling, [](Base& fetch) { fetch.stage = Stage::here; });
+    falling_ = false;
+    return true;
+  }
 
   // Forgets fetches that nobody is going to pull, unless their rows are on their way.
-  void sweep();
+  void sweep() {
+    detail::drop_if(fetches_, [](auto const& fetch) {
+      bool const gone = fetch->dropped && fetch->stage != Stage::falling;
+      if (gone) fetch->clear();
+      return gone;
+    });
+  }
 
  private:
   // Calls f with the fetches that have come so far, and no farther.
@@ -78,81 +126,6 @@ class Ahead final {
   List<Traveller<C>*> travellers_;  // scratch of `poll`
   bool falling_ = false;
 };
-
-template <Communicator C>
-std::uint64_t Ahead<C>::hash() const {
-  Fingerprint hash;
-  for (auto const& fetch : fetches_) {
-    hash.add(fetch->hash());
-    hash.add(static_cast<std::uint64_t>(fetch->stage));
-  }
-  return hash.value();
-}
-
-template <Communicator C>
-std::string Ahead<C>::describe() const {
-  std::string lines;
-  for (auto const& fetch : fetches_) lines += "\tnamed ahead\n" + fetch->describe();
-  return lines;
-}
-
-template <Communicator C>
-bool Ahead<C>::planned() const {
-  return detail::all_of(fetches_, [](auto const& fetch) { return !fetch->error.has_value() && !fetch->outdated(); });
-}
-
-template <Communicator C>
-std::size_t Ahead<C>::counts() const {
-  std::size_t sum = 0;
-  each(Stage::named, [&](Base const& fetch) { sum += fetch.counts(); });
-  return sum;
-}
-
-template <Communicator C>
-void Ahead<C>::tell(Agreement<C>& agreement, std::size_t which) const {
-  each(Stage::named, [&](Base const& fetch) {
-    fetch.tell([&](int rank, std::size_t mine, std::uint64_t count) { agreement.tell(rank, which + mine, count); });
-    which += fetch.counts();
-  });
-}
-
-template <Communicator C>
-void Ahead<C>::climb(Agreement<C>& agreement, std::size_t which, Topology<C> const& topology) {
-  each(Stage::named, [&](Base& fetch) {
-    fetch.hear([&](int rank, std::size_t mine) { return agreement.told(rank, which + mine); });
-    fetch.begin(topology, true);
-    which += fetch.counts();
-  });
-}
-
-template <Communicator C>
-void Ahead<C>::release(Mails<C>& mail) {
-  sweep();
-  each(Stage::climbed, [&](Base& fetch) {
-    if (fetch.release()) fetch.stage = Stage::falling, falling_ = true;
-  });
-  poll(mail);
-}
-
-template <Communicator C>
-bool Ahead<C>::poll(Mails<C>& mail) {
-  if (!falling_) return true;
-  travellers_.clear();
-  each(Stage::falling, [&](Base& fetch) { travellers_.push_back(&fetch); });
-  if (!carry<C>(mail, travellers_)) return false;
-  each(Stage::falling, [](Base& fetch) { fetch.stage = Stage::here; });
-  falling_ = false;
-  return true;
-}
-
-template <Communicator C>
-void Ahead<C>::sweep() {
-  detail::drop_if(fetches_, [](auto const& fetch) {
-    bool const gone = fetch->dropped && fetch->stage != Stage::falling;
-    if (gone) fetch->clear();
-    return gone;
-  });
-}
 
 }  // namespace detail
 

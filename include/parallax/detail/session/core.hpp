@@ -113,9 +113,21 @@ class SessionCore final : private Underway {
     if (behind) behind->settle(operation);
   }
   // Collective, once this rank has taken a turn. Returns once all have.
-  void await_turns(char const* operation, FunctionRef<std::string()> names);
-  // Collective. Returns once all started flights have arrived, or were refused, on all ranks.
-  void await_started(char const* operation);
+  void await_turns(char const* operation, FunctionRef<std::string()> names) {
+    struct Turns {
+      C& world;
+      int waiting_for() const { return world.unread(); }
+    } const turns{topology.world()};
+    if (turns.waiting_for() >= 0) waiting.drive(operation, [&] { return turns.waiting_for() < 0; }, {turns, names});
+  }
+  // Collective. Returns once all started flights have arrived, or were refused, on all ranks: others may read memory of flights
+  // started here for a while after this one has read theirs.
+  void await_started(char const* operation) {
+    auto const names = [&] { return flights.names(); };
+    waiting.drive(operation, [&] { return flights.poll_started(); }, {flights, names});
+    topology.world().take_turn();
+    await_turns(operation, names);
+  }
   // Local. Throws Error (misuse) for a variable of another session.
   template <class State>
   void check_owned(State const& state, char const* operation) const {
@@ -169,7 +181,10 @@ class SessionCore final : private Underway {
   void leave() noexcept;
 
   // Lets started flights and rows fetched ahead progress. Called by every wait at each poll, and by `Session::poll`.
-  void progress() override;
+  void progress() override {
+    flights.poll_started();
+    ahead.poll(mail);
+  }
 
   Topology<C> topology;
   SessionOptions options;
@@ -200,9 +215,18 @@ class SessionCore final : private Underway {
 
  private:
   // Collective. Waits until started flights arrive, or are refused, and nobody completes them: all ranks forget them.
-  void drop(char const* operation) override;
+  void drop(char const* operation) override {
+    await_started(operation);
+    flights.close(false);
+  }
   // Brings all channels to rest, after an abort, or as the session is destroyed.
-  void withdraw() noexcept override;
+  void withdraw() noexcept override {
+    rounds.withdraw();
+    dense.withdraw();
+    mail.withdraw();
+    pools.withdraw();
+    topology.world().await_readers();
+  }
   std::string settings() const override { return "options " + fields_text(options); }
 
   SessionOptions hashed_;  // the options at their last hash
@@ -270,45 +294,6 @@ void SessionCore<C>::leave() noexcept {
   if (rounds.operations() == 0) waiting.journal().open(false);
   withdraw();
   flights.close(false);
-}
-
-template <Communicator C>
-void SessionCore<C>::progress() {
-  flights.poll_started();
-  ahead.poll(mail);
-}
-
-template <Communicator C>
-void SessionCore<C>::await_turns(char const* operation, FunctionRef<std::string()> names) {
-  struct Turns {
-    C& world;
-    int waiting_for() const { return world.unread(); }
-  } const turns{topology.world()};
-  if (turns.waiting_for() >= 0) waiting.drive(operation, [&] { return turns.waiting_for() < 0; }, {turns, names});
-}
-
-// Other ranks may read memory of flights started here for a while after this one has read theirs.
-template <Communicator C>
-void SessionCore<C>::await_started(char const* operation) {
-  auto const names = [&] { return flights.names(); };
-  waiting.drive(operation, [&] { return flights.poll_started(); }, {flights, names});
-  topology.world().take_turn();
-  await_turns(operation, names);
-}
-
-template <Communicator C>
-void SessionCore<C>::drop(char const* operation) {
-  await_started(operation);
-  flights.close(false);
-}
-
-template <Communicator C>
-void SessionCore<C>::withdraw() noexcept {
-  rounds.withdraw();
-  dense.withdraw();
-  mail.withdraw();
-  pools.withdraw();
-  topology.world().await_readers();
 }
 
 }  // namespace parallax::detail

@@ -20,9 +20,23 @@ class DenseExchange {
   Lane<C> const& lane() const { return lane_; }
 
   // Local. Begins anew. `gathers`: the sums reach all ranks as soon as they are formed, for nobody needs to see them before.
-  void begin(bool gathers);
+  void begin(bool gathers) {
+    stage_ = Stage::reducing;
+    gathers_ = gathers;
+    bucket_ = 0;
+  }
   // Collective in the order of the lane. Returns true once everything possible before the commit is done.
-  bool exchange();
+  bool exchange() {
+    if (stage_ == Stage::reducing) {
+      if (!pass(Which::all, &Bucket<C>::reduce)) return false;
+      stage_ = gathers_ ? Stage::gathering : Stage::exchanged;
+    }
+    if (stage_ == Stage::gathering) {
+      if (!pass(Which::replicated, &Bucket<C>::gather_sums)) return false;
+      stage_ = Stage::exchanged;
+    }
+    return true;
+  }
   // Collective in the order of the lane, after the commit. Returns true once all ranks have the sums of replicated variables.
   bool gather_gradients() { return pass(Which::replicated, &Bucket<C>::gather_gradients); }
   // Collective likewise, after the optimizers. Brings the parameters updated by owners of sharded variables to all ranks.
@@ -35,7 +49,16 @@ class DenseExchange {
   enum class Which : unsigned char { all, replicated, sharded };
 
   // Lets the buckets take turns on the lane; returns true once all have passed.
-  bool pass(Which which, bool (Bucket<C>::*phase)(Lane<C>&));
+  bool pass(Which which, bool (Bucket<C>::*phase)(Lane<C>&)) {
+    auto const& buckets = buckets_->all();
+    for (; bucket_ < buckets.size(); ++bucket_) {
+      Bucket<C>& bucket = *buckets[bucket_];
+      bool const mine = which == Which::all || (which == Which::sharded) == bucket.sharded;
+      if (mine && !bucket.empty() && !(bucket.*phase)(lane_)) return false;
+    }
+    bucket_ = 0;
+    return true;
+  }
 
   Lane<C> lane_;
   Buckets<C>* buckets_;
@@ -43,37 +66,5 @@ class DenseExchange {
   bool gathers_ = false;
   std::size_t bucket_ = 0;  // the one whose turn it is
 };
-
-template <Communicator C>
-void DenseExchange<C>::begin(bool gathers) {
-  stage_ = Stage::reducing;
-  gathers_ = gathers;
-  bucket_ = 0;
-}
-
-template <Communicator C>
-bool DenseExchange<C>::exchange() {
-  if (stage_ == Stage::reducing) {
-    if (!pass(Which::all, &Bucket<C>::reduce)) return false;
-    stage_ = gathers_ ? Stage::gathering : Stage::exchanged;
-  }
-  if (stage_ == Stage::gathering) {
-    if (!pass(Which::replicated, &Bucket<C>::gather_sums)) return false;
-    stage_ = Stage::exchanged;
-  }
-  return true;
-}
-
-template <Communicator C>
-bool DenseExchange<C>::pass(Which which, bool (Bucket<C>::*phase)(Lane<C>&)) {
-  auto const& buckets = buckets_->all();
-  for (; bucket_ < buckets.size(); ++bucket_) {
-    Bucket<C>& bucket = *buckets[bucket_];
-    bool const mine = which == Which::all || (which == Which::sharded) == bucket.sharded;
-    if (mine && !bucket.empty() && !(bucket.*phase)(lane_)) return false;
-  }
-  bucket_ = 0;
-  return true;
-}
 
 }  // namespace parallax::detail

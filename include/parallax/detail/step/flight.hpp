@@ -58,7 +58,10 @@ class Flight {
     for (Seat<C>* const seat : seats_) f(*seat, seat->clip < 0 ? -1 : first_clip_ + seat->clip);
   }
   // Local. Sets the number of its first clip group in the step; returns the number for the next flight.
-  int number_clips(int first);
+  int number_clips(int first) {
+    first_clip_ = first;
+    return first + static_cast<int>(limits_.size());
+  }
 
   // Collective. Posts the agreement about these updates, with this rank's refusal and the number of keys it will send.
   // `context`: everything else that ranks must have in common. `clock`: ns of this rank's clock.
@@ -75,9 +78,20 @@ class Flight {
   // that are not finite. Measures of whole tensors get their place. The findings are there once all of it has arrived.
   void seek(bool finite);
   // Local. Returns true if the findings can be asked for: at once in the host's memory, once its queue is that far on a device.
-  bool findings_arrived();
+  bool findings_arrived() {
+    bool all = true;
+    manifest_.findings.each(
+        [&](auto& findings) { all = all && findings.of_gradients.arrived() && findings.of_sums.arrived(); });
+    return all;
+  }
   // Local. Returns the first number that is not finite: of a gradient of this rank, or of a sum.
-  std::optional<Error> non_finite(bool in_gradient);
+  std::optional<Error> non_finite(bool in_gradient) {
+    std::optional<Error> found;
+    seats([&](auto& seat, int) {
+      if (!found) found = seat.non_finite(in_gradient);
+    });
+    return found;
+  }
   // Returns true if owners measure for other ranks.
   bool shares_measures() const { return manifest_.measured.shared(); }
   // Collective, polled. Returns true once every rank has the sums measured by optimizers.
@@ -91,9 +105,20 @@ class Flight {
   }
   // Local, the last call of a step. The updates give back everything they hold, and the pool may use the flight again.
   // `applied`: by the step that completed them.
-  void close(bool applied) noexcept;
+  void close(bool applied) noexcept {
+    for (Seat<C>* const seat : seats_) {
+      applied&& stage_ != Stage::idle ? seat->settled() : seat->refused();
+      seat->close();
+    }
+    for (auto& bucket : manifest_.buckets.all()) bucket->drop();
+    stage_ = Stage::free;
+  }
   // Waits, after an abort, until no peer reads our memory.
-  void withdraw() noexcept;
+  void withdraw() noexcept {
+    agreement_.withdraw();
+    mail_.withdraw();
+    dense_.lane().withdraw();
+  }
 
   // Sets the priority. By `start`, before the agreement, which includes it.
   void set_priority(Priority priority) { priority_ = priority.value; }
@@ -120,7 +145,12 @@ class Flight {
   List<UpdateRecord> const& records() const { return manifest_.records; }
 
   // Returns a hash of the present updates. Ranks compare it of a started flight, as a step completes it.
-  std::uint64_t hash() const;
+  std::uint64_t hash() const {
+    Fingerprint updates;
+    if (!error_)
+      for (UpdateRecord const& record : manifest_.records) record.add_to(updates, *record.registration);
+    return hash_with(updates);
+  }
   // Returns a line for each update, for the error of ranks that differ; nothing if this rank refuses.
   std::string describe() const;
   // Returns the names of all variables, for errors and reports.
@@ -130,9 +160,17 @@ class Flight {
     return manifest_.records.empty() ? std::string_view{} : manifest_.records.front().registration->name;
   }
   // Returns the name of a variable that was destroyed, or null.
-  std::string const* gone() const;
+  std::string const* gone() const {
+    for (UpdateRecord const& record : manifest_.records)
+      if (record.registration->gone) return &record.registration->name;
+    return nullptr;
+  }
   // Returns a rank that has not delivered, or -1: of the agreement, else of rows, else of dense gradients.
-  int waiting_for() const;
+  int waiting_for() const {
+    if (agreement_.in_flight()) return agreement_.waiting_for();
+    int const rank = mail_.waiting_for();
+    return rank >= 0 ? rank : dense_.lane().waiting_for();
+  }
 
  protected:
   // Local. Checks and prepares all updates, and keeps an error for the agreement. `keep`: the updates outlive the call, and
@@ -154,7 +192,10 @@ class Flight {
   // Forgets the updates of the last use; their memory stays allocated.
   void clear();
   // Lays the buckets out once all updates have joined them, and decides when ranks may have their sums.
-  void close_buckets();
+  void close_buckets() {
+    Spread const spread = !manifest_.spreads_early ? Spread::later : limits_.empty() ? Spread::in_place : Spread::apart;
+    for (auto& bucket : manifest_.buckets.all()) bucket->close(*topology_, options_->fusion, spread);
+  }
   // Throws Error (invalid_argument) if a gradient given in_place shares memory with another. Looks only if gradients have
   // moved.
   void refuse_shared_memory();
@@ -168,12 +209,23 @@ class Flight {
     });
   }
   // Adds the flight's own part: limits, priority, and an early or late spread of sums.
-  std::uint64_t hash_with(Fingerprint hash) const;
+  std::uint64_t hash_with(Fingerprint hash) const {
+    for (double const limit : limits_) hash.add(std::bit_cast<std::uint64_t>(limit));
+    hash.add(manifest_.spreads_early);
+    hash.add(static_cast<std::uint64_t>(priority_));
+    return hash.value();
+  }
 
   // Local. Chooses the next stage after the agreement, unanimous or not, and takes from it the counts of rows sent by others.
   void agreed();
   // Carries the journeys of all seats together, leg by leg, and with them the ids named ahead.
-  void carry_rows();
+  void carry_rows() {
+    bool const climbs = ahead_ && agreement_.ahead();
+    travellers_.assign(seats_.begin(), seats_.end());
+    if (climbs) ahead_->take_along(travellers_);
+    carried_ = carry<C>(mail_, travellers_);
+    if (carried_ && climbs) ahead_->arrive();
+  }
 
   Topology<C> const* topology_;
   SessionOptions const* options_;
@@ -203,12 +255,6 @@ Flight<C>::Flight(FlightRoom<C> const& room, FlightChannels route)
       agreement_{room.topology, route.agreement, room.traffic},
       mail_{room.topology, route.rows, room.traffic},
       dense_{room.topology, route.dense, room.traffic, manifest_.buckets} {}
-
-template <Communicator C>
-int Flight<C>::number_clips(int first) {
-  first_clip_ = first;
-  return first + static_cast<int>(limits_.size());
-}
 
 template <Communicator C>
 void Flight<C>::post(std::uint64_t context, std::int64_t clock) {
@@ -250,47 +296,6 @@ void Flight<C>::seek(bool finite) {
 }
 
 template <Communicator C>
-bool Flight<C>::findings_arrived() {
-  bool all = true;
-  manifest_.findings.each([&](auto& findings) { all = all && findings.of_gradients.arrived() && findings.of_sums.arrived(); });
-  return all;
-}
-
-template <Communicator C>
-std::optional<Error> Flight<C>::non_finite(bool in_gradient) {
-  std::optional<Error> found;
-  seats([&](auto& seat, int) {
-    if (!found) found = seat.non_finite(in_gradient);
-  });
-  return found;
-}
-
-template <Communicator C>
-void Flight<C>::close(bool applied) noexcept {
-  for (Seat<C>* const seat : seats_) {
-    applied&& stage_ != Stage::idle ? seat->settled() : seat->refused();
-    seat->close();
-  }
-  for (auto& bucket : manifest_.buckets.all()) bucket->drop();
-  stage_ = Stage::free;
-}
-
-template <Communicator C>
-void Flight<C>::withdraw() noexcept {
-  agreement_.withdraw();
-  mail_.withdraw();
-  dense_.lane().withdraw();
-}
-
-template <Communicator C>
-std::uint64_t Flight<C>::hash() const {
-  Fingerprint updates;
-  if (!error_)
-    for (UpdateRecord const& record : manifest_.records) record.add_to(updates, *record.registration);
-  return hash_with(updates);
-}
-
-template <Communicator C>
 std::string Flight<C>::describe() const {
   std::string lines;
   if (error_) return lines;
@@ -312,20 +317,6 @@ std::string Flight<C>::names() const {
   std::string list;
   for (UpdateRecord const& record : manifest_.records) append(list, {list.empty() ? "" : ", ", record.registration->name});
   return list;
-}
-
-template <Communicator C>
-std::string const* Flight<C>::gone() const {
-  for (UpdateRecord const& record : manifest_.records)
-    if (record.registration->gone) return &record.registration->name;
-  return nullptr;
-}
-
-template <Communicator C>
-int Flight<C>::waiting_for() const {
-  if (agreement_.in_flight()) return agreement_.waiting_for();
-  int const rank = mail_.waiting_for();
-  return rank >= 0 ? rank : dense_.lane().waiting_for();
 }
 
 template <Communicator C>
@@ -371,12 +362,6 @@ void Flight<C>::clear() {
 }
 
 template <Communicator C>
-void Flight<C>::close_buckets() {
-  Spread const spread = !manifest_.spreads_early ? Spread::later : limits_.empty() ? Spread::in_place : Spread::apart;
-  for (auto& bucket : manifest_.buckets.all()) bucket->close(*topology_, options_->fusion, spread);
-}
-
-template <Communicator C>
 void Flight<C>::refuse_shared_memory() {
   if (!manifest_.moved && looked_at_ == manifest_.records.size()) return;
   gradient_memory_.clear();
@@ -390,14 +375,6 @@ void Flight<C>::refuse_shared_memory() {
   throw Error{
       Errc::invalid_argument, topology_->rank(), "step", shared.overwritten->variable,
       joined({"its gradient was given in_place, and the gradient of ", shared.other->variable, " shares memory with it"})};
-}
-
-template <Communicator C>
-std::uint64_t Flight<C>::hash_with(Fingerprint hash) const {
-  for (double const limit : limits_) hash.add(std::bit_cast<std::uint64_t>(limit));
-  hash.add(manifest_.spreads_early);
-  hash.add(static_cast<std::uint64_t>(priority_));
-  return hash.value();
 }
 
 template <Communicator C>
@@ -417,15 +394,6 @@ void Flight<C>::agreed() {
     if (manifest_.counts > 0) seats([&](auto& seat, int) { seat.hear(agreement_, which); });
     if (ahead_ && agreement_.ahead()) ahead_->climb(agreement_, which, *topology_);
   }
-}
-
-template <Communicator C>
-void Flight<C>::carry_rows() {
-  bool const climbs = ahead_ && agreement_.ahead();
-  travellers_.assign(seats_.begin(), seats_.end());
-  if (climbs) ahead_->take_along(travellers_);
-  carried_ = carry<C>(mail_, travellers_);
-  if (carried_ && climbs) ahead_->arrive();
 }
 
 // A flight with the seats of arguments of these types. Only their preparation depends on a step's list of arguments, and is

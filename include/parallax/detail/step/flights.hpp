@@ -28,7 +28,10 @@ class Flights {
   // Adds a started flight. By `start`, before the flight's agreement is posted. May throw std::bad_alloc.
   void start(Flight<C>& flight);
   // Adds the flight of the step itself, until all are closed. By `step`, before anything else.
-  void add_own(Flight<C>& flight);
+  void add_own(Flight<C>& flight) {
+    done_.resize(started_.size() + 1);
+    own_ = &flight;
+  }
   // Returns the flight with the channels of the next one, or null if there are free channels.
   Flight<C>* before_next() const { return started_.size() < channels_ ? nullptr : started_[started_.size() - channels_]; }
 
@@ -44,15 +47,25 @@ class Flights {
     each([&](Flight<C>& flight) { flight.seats(f); });
   }
   // Returns true if it holds of some flight; asks none behind the first.
-  bool any(FunctionRef<bool(Flight<C>&)> holds) const;
+  bool any(FunctionRef<bool(Flight<C>&)> holds) const {
+    bool found = false;
+    each([&](Flight<C>& flight) { found = found || holds(flight); });
+    return found;
+  }
   // Returns true if it holds of every flight; asks none behind the first counterexample.
-  bool all(FunctionRef<bool(Flight<C>&)> holds) const;
+  bool all(FunctionRef<bool(Flight<C>&)> holds) const {
+    return !any([&](Flight<C>& flight) { return !holds(flight); });
+  }
 
   // Lets started flights move on; returns true once all have arrived or were refused. A flight waits while one of a higher
   // priority is being exchanged, to which all ranks have come.
   bool poll_started();
   // Numbers the clip groups of all flights and returns their count.
-  std::size_t number_clips() const;
+  std::size_t number_clips() const {
+    int clips = 0;
+    each([&](Flight<C>& flight) { clips = flight.number_clips(clips); });
+    return static_cast<std::size_t>(clips);
+  }
 
   // Notes, before the first poll of a gathering, that nobody has gathered.
   void begin_gathering() {
@@ -60,15 +73,41 @@ class Flights {
   }
   // Collective, polled. Calls `phase` with every flight that has not passed it; returns true once all have. A flight waits for
   // an earlier one on its channels.
-  bool gather(FunctionRef<bool(Flight<C>&)> phase);
+  bool gather(FunctionRef<bool(Flight<C>&)> phase) {
+    bool all = true;
+    std::size_t i = 0;
+    each([&](Flight<C>& flight) {
+      bool const waits = &flight != own_ && i >= channels_ && !done_[i - channels_];
+      if (!waits && !done_[i]) done_[i] = phase(flight);
+      all = all && done_[i];
+      ++i;
+    });
+    return all;
+  }
 
   // Gives back all that the updates hold, and forgets all flights. At the end of a step with any outcome, and after a failure.
-  void close(bool applied) noexcept;
+  void close(bool applied) noexcept {
+    each([&](Flight<C>& flight) { flight.close(applied); });
+    started_.clear();
+    own_ = nullptr;
+  }
 
   // Returns, for the report of a wait, a rank for which a flight waits, or -1. Asks the step's own flight first.
-  int waiting_for() const;
+  int waiting_for() const {
+    int rank = own_ ? own_->waiting_for() : -1;
+    for (auto* flight : started_)
+      if (rank < 0) rank = flight->waiting_for();
+    return rank;
+  }
   // Returns, likewise, the variables of all.
-  std::string names() const;
+  std::string names() const {
+    std::string list;
+    each([&](Flight<C>& flight) {
+      std::string const own = flight.names();
+      append(list, {list.empty() || own.empty() ? "" : ", ", own});
+    });
+    return list;
+  }
 
  private:
   std::size_t channels_;
@@ -78,40 +117,9 @@ class Flights {
 };
 
 template <Communicator C>
-bool Flights<C>::any(FunctionRef<bool(Flight<C>&)> holds) const {
-  bool found = false;
-  each([&](Flight<C>& flight) { found = found || holds(flight); });
-  return found;
-}
-
-template <Communicator C>
-bool Flights<C>::all(FunctionRef<bool(Flight<C>&)> holds) const {
-  return !any([&](Flight<C>& flight) { return !holds(flight); });
-}
-
-template <Communicator C>
-bool Flights<C>::gather(FunctionRef<bool(Flight<C>&)> phase) {
-  bool all = true;
-  std::size_t i = 0;
-  each([&](Flight<C>& flight) {
-    bool const waits = &flight != own_ && i >= channels_ && !done_[i - channels_];
-    if (!waits && !done_[i]) done_[i] = phase(flight);
-    all = all && done_[i];
-    ++i;
-  });
-  return all;
-}
-
-template <Communicator C>
 void Flights<C>::start(Flight<C>& flight) {
   done_.resize(started_.size() + 2);
   started_.push_back(&flight);
-}
-
-template <Communicator C>
-void Flights<C>::add_own(Flight<C>& flight) {
-  done_.resize(started_.size() + 1);
-  own_ = &flight;
 }
 
 template <Communicator C>
@@ -122,38 +130,6 @@ bool Flights<C>::poll_started() {
     if (flight->exchanging()) least = std::max(least, flight->priority());
   for (auto* flight : started_) all = flight->priority() >= least && flight->poll() && all;
   return all;
-}
-
-template <Communicator C>
-std::size_t Flights<C>::number_clips() const {
-  int clips = 0;
-  each([&](Flight<C>& flight) { clips = flight.number_clips(clips); });
-  return static_cast<std::size_t>(clips);
-}
-
-template <Communicator C>
-void Flights<C>::close(bool applied) noexcept {
-  each([&](Flight<C>& flight) { flight.close(applied); });
-  started_.clear();
-  own_ = nullptr;
-}
-
-template <Communicator C>
-int Flights<C>::waiting_for() const {
-  int rank = own_ ? own_->waiting_for() : -1;
-  for (auto* flight : started_)
-    if (rank < 0) rank = flight->waiting_for();
-  return rank;
-}
-
-template <Communicator C>
-std::string Flights<C>::names() const {
-  std::string list;
-  each([&](Flight<C>& flight) {
-    std::string const own = flight.names();
-    append(list, {list.empty() || own.empty() ? "" : ", ", own});
-  });
-  return list;
 }
 
 }  // namespace parallax::detail
