@@ -25,5 +25,4 @@
 #include "parallax/detail/transport/host/memory-inl.hpp"
 #include "parallax/detail/transport/host/neighbours-inl.hpp"
 #include "parallax/detail/variable/registration-inl.hpp"
-#include "parallax/detail/variable/registry-inl.hpp"
 #include "parallax/detail/variable/signature-inl.hpp"

@@ -17,7 +17,7 @@
 #include "parallax/detail/engine/waiting.hpp"
 #include "parallax/detail/transfer/agreement/agreement.hpp"
 #include "parallax/detail/transfer/agreement/explanation.hpp"
-#include "parallax/detail/variable/registry.hpp"
+#include "parallax/detail/variable/registration.hpp"
 #include "parallax/version.hpp"
 
 namespace parallax::inline v0_2::detail {

@@ -19,7 +19,7 @@
 #include "parallax/detail/session/completion.hpp"
 #include "parallax/detail/step/flight.hpp"
 #include "parallax/detail/step/flights.hpp"
-#include "parallax/detail/variable/registry.hpp"
+#include "parallax/detail/variable/registration.hpp"
 
 namespace parallax::inline v0_2::detail {
 
