@@ -18,7 +18,6 @@
 #include "parallax/detail/partition/partitioner_checks.hpp"
 #include "parallax/detail/policy/presets.hpp"
 #include "parallax/detail/variable/dense.hpp"
-#include "parallax/detail/variable/signature.hpp"
 #include "parallax/detail/variable/sparse.hpp"
 #include "parallax/detail/variable/variable_checks.hpp"
 #include "parallax/optimizer/sgd.hpp"

@@ -25,4 +25,3 @@
 #include "parallax/detail/transport/host/memory-inl.hpp"
 #include "parallax/detail/transport/host/neighbours-inl.hpp"
 #include "parallax/detail/variable/registration-inl.hpp"
-#include "parallax/detail/variable/signature-inl.hpp"

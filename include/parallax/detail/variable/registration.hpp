@@ -2,6 +2,7 @@
 // attach themselves to theirs; session and flights ask it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -9,8 +10,10 @@
 #include "parallax/core/error.hpp"
 #include "parallax/core/fields.hpp"
 #include "parallax/detail/core/config.hpp"
+#include "parallax/detail/core/kind.hpp"
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/core/pointer.hpp"
+#include "parallax/detail/core/text.hpp"
 #include "parallax/detail/policy/prediction.hpp"
 #include "parallax/version.hpp"
 
@@ -139,6 +142,32 @@ struct Registration : Counted {
 using RegistrationPtr = Shared<Registration>;
 
 namespace detail {
+
+// Throws Error (invalid_argument) for an empty name, and one with a control byte: lines and fields of the ranks' comparison end
+// at such bytes, and what() ends at a NUL.
+void check_name(std::string_view name, int rank);
+// Throws Error (invalid_argument) for a table with a negative size, and for one with more rows than numbers of the index type.
+void check_shape(std::string_view name, std::int64_t rows, std::int64_t width, int rank, std::int64_t most_rows,
+                 std::string_view index_type);
+// The words of a variable's signature, compared by ranks, as its constructor knows them by type.
+struct SignatureWords {
+  // The names of the scalar type, the memory space (empty for the host's), the policy and the optimizer.
+  std::string_view scalar, space, policy, optimizer;
+  // The reduction of the ranks' gradients.
+  Reduce reduce;
+  // Of a table: the names of its index type and its partitioner.
+  std::string_view index = {}, partitioner = {};
+  // The partitioner's settings as text.
+  std::string partitioner_fields = {};
+  // The answer to indices outside the table.
+  BadIds bad_ids = BadIds::error;
+};
+// Returns the signature of a dense variable of `size` elements, whose optimizer measures rows of `row` elements; -1 if it does
+// not.
+PARALLAX_COLD std::string dense_signature(SignatureWords const& words, std::size_t size, std::int64_t row);
+// Returns the signature of a table; `initial`: its first values in words, or empty if the user owns it.
+PARALLAX_COLD std::string table_signature(SignatureWords const& words, std::int64_t rows, std::int64_t width,
+                                          std::string_view initial);
 
 // Registrations of a session's variables: entered by their constructors, compared by the ranks at every agreement by a hash. The
 // session's core owns it.
