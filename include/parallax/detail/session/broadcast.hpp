@@ -1,7 +1,6 @@
 // `Session::broadcast`: every replica becomes a copy of rank 0's. The session calls `broadcast`, at the end, for each variable.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
 

@@ -2,7 +2,6 @@
 // `pull` and `prefetch`, and unpacks their results.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>

@@ -2,10 +2,8 @@
 // step's own updates. The session calls `step`, at the end; the phases ask the flights, and these the seats of their updates.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/core/math.hpp"

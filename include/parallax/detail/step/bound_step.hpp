@@ -4,10 +4,8 @@
 
 #include <cstdint>
 #include <limits>
-#include <span>
 #include <string>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 
 #include "parallax/step/grad.hpp"

@@ -27,18 +27,6 @@ struct FlightChannels {
   int agreement, rows, dense;
 };
 
-// Parts of a session that flights need. `joined`: this rank has no data any more. `session`: the one with the variables that
-// may be updated. `current` names the variable of a failed phase.
-template <Communicator C>
-struct FlightRoom {
-  Topology<C> const& topology;
-  SessionOptions const& options;
-  bool const& joined;
-  void const* session;
-  Traffic& traffic;
-  std::string_view& current;
-};
-
 // Updates of one `start` or of one `step`, without their types: their common parts, and the order of their phases up to the
 // commit. The pool of a session owns it, from step to step; it refers to the session's core by a FlightRoom. `prepare` of
 // FlightOf begins it, `close` ends it; in between `Flights` asks it together with all others of the step. Sums and rows travel
@@ -194,7 +182,7 @@ class Flight {
   // Lays the buckets out once all updates have joined them, and decides when ranks may have their sums.
   void close_buckets() {
     Spread const spread = !manifest_.spreads_early ? Spread::later : limits_.empty() ? Spread::in_place : Spread::apart;
-    for (auto& bucket : manifest_.buckets.all()) bucket->close(*topology_, options_->fusion, spread);
+    for (auto& bucket : manifest_.buckets.all()) bucket->close(room_.topology, room_.options.fusion, spread);
   }
   // Throws Error (invalid_argument) if a gradient given in_place shares memory with another. Looks only if gradients have
   // moved.
@@ -205,7 +193,7 @@ class Flight {
   void start_looking(Which which) {
     manifest_.findings.each([&]<class In>(In& findings) {
       using Space = typename In::space;
-      which(findings).start(RowOps<Space>{queue_of<Space>(topology_->world())});
+      which(findings).start(RowOps<Space>{queue_of<Space>(room_.topology.world())});
     });
   }
   // Adds the flight's own part: limits, priority, and an early or late spread of sums.
@@ -227,10 +215,8 @@ class Flight {
     if (carried_ && climbs) ahead_->arrive();
   }
 
-  Topology<C> const* topology_;
-  SessionOptions const* options_;
-  bool const* joined_;
-  Manifest<C> manifest_;
+  FlightRoom<C> room_;
+  Manifest<C> manifest_{room_};
   Agreement<C> agreement_;
   Mails<C> mail_;
   DenseExchange<C> dense_;
@@ -248,10 +234,7 @@ class Flight {
 
 template <Communicator C>
 Flight<C>::Flight(FlightRoom<C> const& room, FlightChannels route)
-    : topology_{&room.topology},
-      options_{&room.options},
-      joined_{&room.joined},
-      manifest_{room.topology, room.session, room.current},
+    : room_{room},
       agreement_{room.topology, route.agreement, room.traffic},
       mail_{room.topology, route.rows, room.traffic},
       dense_{room.topology, route.dense, room.traffic, manifest_.buckets} {}
@@ -262,7 +245,7 @@ void Flight<C>::post(std::uint64_t context, std::int64_t clock) {
   Fingerprint hash;
   hash.add(context);
   hash.add(hash_with(refused ? Fingerprint{} : manifest_.prepared));
-  agreement_.begin(hash.value(), !refused, *joined_, refused ? 0 : manifest_.counts, !ahead_ || ahead_->planned());
+  agreement_.begin(hash.value(), !refused, room_.joined, refused ? 0 : manifest_.counts, !ahead_ || ahead_->planned());
   stage_ = Stage::agreeing;
   std::size_t which = 0;
   if (!refused) {
@@ -288,7 +271,7 @@ void Flight<C>::seek(bool finite) {
   manifest_.measured.clear();
   if (detail::any_of(seats_, [](Seat<C> const* seat) { return seat->measures; })) {
     seats([](auto& seat, int) { seat.enrol(); });
-    manifest_.measured.open(*topology_);
+    manifest_.measured.open(room_.topology);
   }
   if (limits_.empty() && !finite) return;
   seats([&](auto& seat, int) { seat.seek(finite); });
@@ -321,10 +304,10 @@ std::string Flight<C>::names() const {
 
 template <Communicator C>
 void Flight<C>::prepare_seats(bool keep, FunctionRef<void()> fill) {
-  bool const finite = options_->non_finite == NonFinite::error;
+  bool const finite = room_.options.non_finite == NonFinite::error;
   clear();
-  manifest_.how = {keep, *joined_, finite};
-  manifest_.spreads_early = keep || topology_->spreads();
+  manifest_.how = {keep, room_.joined, finite};
+  manifest_.spreads_early = keep || room_.topology.spreads();
   try {
     fill();
     if (manifest_.overwrites) refuse_shared_memory();
@@ -334,14 +317,14 @@ void Flight<C>::prepare_seats(bool keep, FunctionRef<void()> fill) {
     agreement_.reserve(manifest_.counts);
   } catch (...) {
     auto const& records = manifest_.records;
-    error_ = current_error(topology_->rank(), "step", records.empty() ? std::string_view{} : records.back().name());
+    error_ = current_error(room_.topology.rank(), "step", records.empty() ? std::string_view{} : records.back().name());
   }
 }
 
 template <Communicator C>
 int Flight<C>::open_clip(double max_norm) {
   if (!is_not_negative(max_norm))
-    throw Error{Errc::invalid_argument, topology_->rank(), "step", "",
+    throw Error{Errc::invalid_argument, room_.topology.rank(), "step", "",
                 joined({"the bound of clip_by_global_norm is ", max_norm, ", and has to be a finite number, 0 or more"})};
   limits_.push_back(max_norm);
   return static_cast<int>(limits_.size()) - 1;
@@ -373,14 +356,14 @@ void Flight<C>::refuse_shared_memory() {
     return;
   }
   throw Error{
-      Errc::invalid_argument, topology_->rank(), "step", shared.overwritten->variable,
+      Errc::invalid_argument, room_.topology.rank(), "step", shared.overwritten->variable,
       joined({"its gradient was given in_place, and the gradient of ", shared.other->variable, " shares memory with it"})};
 }
 
 template <Communicator C>
 void Flight<C>::agreed() {
   int const active = agreement_.active();
-  manifest_.divisors = {options_->join_divisor == JoinDivisor::active ? active : topology_->size(), active};
+  manifest_.divisors = {room_.options.join_divisor == JoinDivisor::active ? active : room_.topology.size(), active};
   if (!agreement_.unanimous()) {
     stage_ = Stage::refused;
   } else if (active == 0) {
@@ -392,7 +375,7 @@ void Flight<C>::agreed() {
     dense_.begin(manifest_.spreads_early);
     std::size_t which = 0;
     if (manifest_.counts > 0) seats([&](auto& seat, int) { seat.hear(agreement_, which); });
-    if (ahead_ && agreement_.ahead()) ahead_->climb(agreement_, which, *topology_);
+    if (ahead_ && agreement_.ahead()) ahead_->climb(agreement_, which, room_.topology);
   }
 }
 

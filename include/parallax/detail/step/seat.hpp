@@ -16,6 +16,7 @@
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/policy/auto.hpp"
 #include "parallax/detail/policy/way_checks.hpp"
+#include "parallax/detail/step/options.hpp"
 #include "parallax/detail/transfer/agreement/agreement.hpp"
 #include "parallax/detail/variable/registration.hpp"
 #include "parallax/policy/exchange.hpp"
@@ -45,15 +46,24 @@ struct UpdateRecord {
   NamedRows rows;
 };
 
+// Parts of a session that flights need. `joined`: this rank has no data any more. `session`: the one with the variables that
+// may be updated. `current` names the variable of a failed phase.
+template <Communicator C>
+struct FlightRoom {
+  Topology<C> const& topology;
+  SessionOptions const& options;
+  bool const& joined;
+  void const* session;
+  Traffic& traffic;
+  std::string_view& current;
+};
+
 // Notes of seats about their updates as they prepare them, and parts shared with the other seats of a flight.
 template <Communicator C>
 struct Manifest {
-  Manifest(Topology<C> const& its_topology, void const* its_session, std::string_view& its_current)
-      : topology{&its_topology}, session{its_session}, current{&its_current} {}
+  explicit Manifest(FlightRoom<C> const& its_room) : room{its_room} {}
 
-  Topology<C> const* topology;
-  void const* session;        // owner of the variables that may be updated
-  std::string_view* current;  // names the variable of a failed phase
+  FlightRoom<C> const& room;
   Preparing how{};
   Buckets<C> buckets;
   BySpace<C, FindingsIn> findings;
@@ -281,14 +291,14 @@ class SeatOf final : public Seat<C> {
   }
 
  private:
-  Topology<C> const& topology() const { return *manifest_->topology; }
+  Topology<C> const& topology() const { return manifest_->room.topology; }
 
   // Checks one update, writes its record, prepares its way, looks at its gradient, and lets it join a bucket. Counts the way as
   // used before `prepare`: so `refused` reaches also a way whose `prepare` has thrown.
   void prepare_one(W& given, Update const& update) {
     if (!update.state) refuse_empty_handle();
     Registration const& known = *update.state->registration();
-    if (known.session != manifest_->session) known.refuse_stranger(topology().rank(), "step");
+    if (known.session != manifest_->room.session) known.refuse_stranger(topology().rank(), "step");
     if constexpr (requires { update.plan->stepped; })
       if (update.plan && update.plan->stepped) known.refuse_stepped(topology().rank());
     manifest_->records.push_back({&known, this->clip, transforms<decltype(update.function)>, NamedRows::none});
@@ -360,7 +370,7 @@ class SeatOf final : public Seat<C> {
         f(way);
       });
     } catch (...) {
-      if (at) *manifest_->current = at->name();
+      if (at) manifest_->room.current = at->name();
       throw;
     }
   }

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <utility>
 
 #include "parallax/detail/core/config.hpp"
 #include "parallax/detail/optimizer/resting.hpp"

@@ -2,10 +2,8 @@
 // variable.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <numbers>
-#include <string_view>
 
 #include "parallax/core/fields.hpp"
 #include "parallax/detail/core/math.hpp"
