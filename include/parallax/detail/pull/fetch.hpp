@@ -135,18 +135,16 @@ class FetchSlots {
   // Takes hold of the named tables.
   template <class... Indices>
   void hold(Indices const&... indices) {
-    each([](std::size_t, auto& slot, auto const& named) { slot.state = Shared{named.state}; }, indices...);
+    each([](auto& slot, auto const& named) { slot.state = Shared{named.state}; }, indices...);
   }
-  // Calls f(number, slot, its argument of `more`…) for each table.
-  template <class F, class... More>
-  void each(F&& f, More&... more) {
-    [&]<std::size_t... Nth>(std::index_sequence<Nth...>) { (f(Nth, std::get<Nth>(slots_), more), ...); }
-    (std::index_sequence_for<Handles...>{});
-  }
+  // Calls f(slot) for each table, or f(slot, its argument of `more`).
   template <class F>
   void each(F&& f) {
-    [&]<std::size_t... Nth>(std::index_sequence<Nth...>) { (f(Nth, std::get<Nth>(slots_)), ...); }
-    (std::index_sequence_for<Handles...>{});
+    std::apply([&](auto&... slot) { (f(slot), ...); }, slots_);
+  }
+  template <class F, class... More>
+  void each(F&& f, More&... more) {
+    std::apply([&](auto&... slot) { (f(slot, more), ...); }, slots_);
   }
   // Returns the number of tables.
   std::size_t size() const { return sizeof...(Handles); }
@@ -156,7 +154,7 @@ class FetchSlots {
   }
   // Lets go of all tables; memory of journeys stays.
   void clear() {
-    each([](std::size_t, auto& slot) { slot.state = {}, slot.handle = {}; });
+    each([](auto& slot) { slot.state = {}, slot.handle = {}; });
   }
 
  private:
@@ -171,16 +169,16 @@ class FetchSlots<C, std::vector<Handle>> {
   template <class List>
   void hold(List const& list) {
     slots_.resize(list.size());
-    each([](std::size_t, auto& slot, auto const& named) { slot.state = Shared{named.state}; }, list);
+    each([](auto& slot, auto const& named) { slot.state = Shared{named.state}; }, list);
   }
-  // Calls f(number, slot, its element of `list`) for each table.
-  template <class F, class List>
-  void each(F&& f, List& list) {
-    for (std::size_t i = 0; i < slots_.size(); ++i) f(i, slots_[i], list[i]);
-  }
+  // Calls f(slot) for each table, or f(slot, its element of `list`).
   template <class F>
   void each(F&& f) {
-    for (std::size_t i = 0; i < slots_.size(); ++i) f(i, slots_[i]);
+    for (auto& slot : slots_) f(slot);
+  }
+  template <class F, class List>
+  void each(F&& f, List& list) {
+    for (std::size_t i = 0; i < slots_.size(); ++i) f(slots_[i], list[i]);
   }
   // Returns the number of tables.
   std::size_t size() const { return slots_.size(); }
@@ -216,10 +214,8 @@ class Fetch final : public FetchBase<C> {
     slots_.hold(indices...);
     try {
       // All tables first: a device then sorts the ids of one table while the next begins.
-      slots_.each([&](std::size_t, auto& slot, auto const& named) { begin_one(topology, check, current, named, slot.handle); },
-                  indices...);
-      slots_.each([&](std::size_t, auto& slot, auto const& named) { finish_one(topology, current, named, slot.handle); },
-                  indices...);
+      slots_.each([&](auto& slot, auto const& named) { begin_one(topology, check, current, named, slot.handle); }, indices...);
+      slots_.each([&](auto& slot, auto const& named) { finish_one(topology, current, named, slot.handle); }, indices...);
     } catch (...) {
       this->error = current_error(topology.rank(), "pull", current);
     }
@@ -235,28 +231,31 @@ class Fetch final : public FetchBase<C> {
   std::size_t counts() const override { return slots_.size(); }
   bool lend(Topology<C> const& topology) override {
     lends_ = topology.reads_in_place() && topology.hops().size() == 1;
-    slots_.each(
-        [&]<class Slot>(std::size_t, Slot& slot) { lends_ = lends_ && (Slot::Journey::can_lend || !slot.state->shards()); });
+    slots_.each([&]<class Slot>(Slot& slot) { lends_ = lends_ && (Slot::Journey::can_lend || !slot.state->shards()); });
     if (!this->error) lent([&](auto& slot) { slot.journey.lend(*slot.handle.plan(), slot, topology.size()); });
     return lends_;
   }
   void tell(FunctionRef<void(int, std::size_t, std::uint64_t)> tell) const override {
-    if (!this->error)
-      slots_.each([&](std::size_t which, auto& slot) {
-        auto const one = [&](int rank, std::uint64_t number) { tell(rank, which, number); };
-        if (is_lent(slot)) slot.journey.tell_lent(one);
-        else tell_plan(*slot.handle.plan(), one);
-      });
+    if (this->error) return;
+    std::size_t which = 0;
+    slots_.each([&](auto& slot) {
+      auto const one = [&](int rank, std::uint64_t number) { tell(rank, which, number); };
+      if (is_lent(slot)) slot.journey.tell_lent(one);
+      else tell_plan(*slot.handle.plan(), one);
+      ++which;
+    });
   }
   void hear(FunctionRef<std::uint64_t(int, std::size_t)> told) override {
-    slots_.each([&](std::size_t which, auto& slot) {
+    std::size_t which = 0;
+    slots_.each([&](auto& slot) {
       auto const one = [&](int rank) { return told(rank, which); };
       if (is_lent(slot)) slot.journey.hear_lent(one);
       else hear_plan(*slot.handle.plan(), one);
+      ++which;
     });
   }
   void begin(Topology<C> const& topology, bool held) override {
-    slots_.each([&](std::size_t, auto& slot) {
+    slots_.each([&](auto& slot) {
       auto& state = *slot.state;
       if (!state.shards()) return slot.journey.stop();
       slot.journey.start(*slot.handle.plan(), slot, state.ops(), state.placement().bases(), state.rows(), state.width(),
@@ -277,20 +276,20 @@ class Fetch final : public FetchBase<C> {
   }
   bool outdated() const override {
     bool any = false;
-    number([&](std::size_t, auto const& handle, auto&) { any = any || handle.plan()->retired; });
+    slots_.each([&](auto& slot) { any = any || slot.handle.plan()->retired; });
     return any;
   }
   bool release() override {
     if (moves_ != moves()) return false;
     changes_ = changes();
-    number([](std::size_t, auto&, auto& journey) { journey.release(); });
+    slots_.each([](auto& slot) { slot.journey.release(); });
     return true;
   }
   void read_replicas() override {
-    number([](std::size_t, auto& handle, auto&) {
-      auto& state = handle.state();
-      auto& plan = *handle.plan();
-      using T = typename std::remove_cvref_t<decltype(state)>::scalar_type;
+    slots_.each([]<class Handle>(FetchSlot<C, Handle>& slot) {
+      auto& state = *slot.state;
+      auto& plan = *slot.handle.plan();
+      using T = typename Handle::T;
       if (state.shards()) return;
       plan.values.resize_with_slack(plan.size() * static_cast<std::size_t>(state.width()) * sizeof(T));
       auto const rows = state.rows_named(plan.groups.named());
@@ -299,34 +298,34 @@ class Fetch final : public FetchBase<C> {
     });
   }
   void finish() override {
-    number([](std::size_t, auto& handle, auto&) { finish_pull(handle); });
+    slots_.each([](auto& slot) { finish_pull(slot.handle); });
   }
   bool current() const override { return changes_ == changes(); }
   void plan_again(Topology<C> const& topology) override {
-    number([&](std::size_t, auto& handle, auto&) {
-      auto& state = handle.state();
-      auto& plan = *handle.plan();
+    slots_.each([&](auto& slot) {
+      auto& state = *slot.state;
+      auto& plan = *slot.handle.plan();
       plan.agreed = 0;
       if (!plan.retired) return;
       auto& fresh = state.take_plan();
       remake_plan(topology, state, fresh, plan, false);
-      handle = {state, fresh};
+      slot.handle = {state, fresh};
     });
   }
 
   bool next(Mails<C>& mail) override {
     bool any = false;
-    number([&](std::size_t, auto&, auto& journey) { any |= journey.travelling = journey.next(mail); });
+    slots_.each([&](auto& slot) { any |= slot.journey.travelling = slot.journey.next(mail); });
     return any;
   }
   void write(Mails<C>& mail) override {
-    number([&](std::size_t, auto&, auto& journey) {
-      if (journey.travelling) journey.write(mail);
+    slots_.each([&](auto& slot) {
+      if (slot.journey.travelling) slot.journey.write(mail);
     });
   }
   void read(Mails<C>& mail) override {
-    number([&](std::size_t, auto&, auto& journey) {
-      if (journey.travelling) journey.read(mail);
+    slots_.each([&](auto& slot) {
+      if (slot.journey.travelling) slot.journey.read(mail);
     });
   }
 
@@ -368,11 +367,6 @@ class Fetch final : public FetchBase<C> {
     finish_plan(topology, indices, *handle.plan(), "pull");
     indices.state->seen.pulled += static_cast<double>(handle.plan()->size());
   }
-  // Calls f with the number, the handle and the journey of each table.
-  template <class F>
-  void number(F&& f) const {
-    slots_.each([&](std::size_t which, auto& slot) { f(which, slot.handle, slot.journey); });
-  }
   // Returns true if the agreement says the addresses of this table's keys and rows.
   template <class Slot>
   bool is_lent(Slot const& slot) const {
@@ -381,7 +375,7 @@ class Fetch final : public FetchBase<C> {
   // Calls f with the slot of each such table.
   template <class F>
   void lent(F&& f) const {
-    slots_.each([&]<class Slot>(std::size_t, Slot& slot) {
+    slots_.each([&]<class Slot>(Slot& slot) {
       if constexpr (Slot::Journey::can_lend)
         if (is_lent(slot)) f(slot);
     });
@@ -389,7 +383,7 @@ class Fetch final : public FetchBase<C> {
   // Calls f with each table's state, also after planning has failed.
   template <class F>
   void each_state(F&& f) const {
-    slots_.each([&](std::size_t, auto& slot) { f(*slot.state); });
+    slots_.each([&](auto& slot) { f(*slot.state); });
   }
   // Returns a number that grows with every change of a row of the tables, alike on all ranks.
   std::int64_t changes() const {
