@@ -439,15 +439,9 @@ class Session<C> {
 
 // A session over the given communicator.
 template <class C>
-Session(C&) -> Session<C>;
-// A session over the given communicator, with options.
-template <class C>
-Session(C&, SessionOptions) -> Session<C>;
+Session(C&, SessionOptions = {}) -> Session<C>;
 // A session by the given topology, over the topology's communicator.
 template <Communicator C>
-Session(Topology<C>) -> Session<C>;
-// A session by the given topology, with options.
-template <Communicator C>
-Session(Topology<C>, SessionOptions) -> Session<C>;
+Session(Topology<C>, SessionOptions = {}) -> Session<C>;
 
 }  // namespace parallax

@@ -26,21 +26,17 @@ namespace parallax::inline v0_2 {
 
 namespace detail {
 
-// The name of a scalar or an index type in signatures.
+// Returns the name of a scalar or an index type in signatures.
 template <class T>
-inline constexpr std::string_view type_name = "?";
-template <>
-inline constexpr std::string_view type_name<float> = "float";
-template <>
-inline constexpr std::string_view type_name<double> = "double";
-template <>
-inline constexpr std::string_view type_name<BFloat16> = "bfloat16";
-template <>
-inline constexpr std::string_view type_name<Float16> = "float16";
-template <>
-inline constexpr std::string_view type_name<std::int32_t> = "int32";
-template <>
-inline constexpr std::string_view type_name<std::int64_t> = "int64";
+consteval std::string_view type_name() {
+  if constexpr (std::same_as<T, float>) return "float";
+  if constexpr (std::same_as<T, double>) return "double";
+  if constexpr (std::same_as<T, BFloat16>) return "bfloat16";
+  if constexpr (std::same_as<T, Float16>) return "float16";
+  if constexpr (std::same_as<T, std::int32_t>) return "int32";
+  if constexpr (std::same_as<T, std::int64_t>) return "int64";
+  return "?";
+}
 
 // The run-time member on one axis among a variable's settings, or its default.
 template <class Setting, class... Settings>
@@ -194,9 +190,9 @@ class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> : public VariableO
       throw Error{Errc::invalid_argument, session.rank(), "Variable", name,
                   joined({"rows of ", row, " do not divide ", binding.values.size(), " elements"})};
     Reduce const reduce = detail::setting_or(detail::default_reduce(session), settings...);
-    std::string signature =
-        detail::dense_signature({detail::type_name<T>, detail::space_word<Space>(), Policy::name, optimizer_name<O>(), reduce},
-                                binding.values.size(), unit<O> == Unit::row ? static_cast<std::int64_t>(row) : -1);
+    std::string signature = detail::dense_signature(
+        {detail::type_name<T>(), detail::space_word<Space>(), Policy::name, optimizer_name<O>(), reduce}, binding.values.size(),
+        unit<O> == Unit::row ? static_cast<std::int64_t>(row) : -1);
     auto const& topology = session.topology();
     state_ = make_counted<State>(detail::ops_for<Space>(topology),
                                  detail::make_registration(std::move(name), std::move(signature)), binding.values, row,
@@ -415,14 +411,15 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType>
                   "parallax: px::Padded is for tables on a device under PsShard (a padding exchange), with a partitioner that "
                   "places rows there");
     detail::check_name(name, session.rank());
-    detail::check_shape(name, rows, width, session.rank(), std::numeric_limits<IndexType>::max(), detail::type_name<IndexType>);
+    detail::check_shape(name, rows, width, session.rank(), std::numeric_limits<IndexType>::max(),
+                        detail::type_name<IndexType>());
     Reduce const reduce = detail::setting_or(detail::default_reduce(session), settings...);
     BadIds const bad_ids = detail::setting_or(BadIds::error, settings...);
     P const partitioner = detail::setting_or(P{}, settings...);
     Padded const padded = detail::setting_or(Padded{}, settings...);
     std::string signature =
-        detail::table_signature({detail::type_name<T>, detail::space_word<Space>(), Policy::name, optimizer_name<O>(), reduce,
-                                 detail::type_name<IndexType>, P::name, fields_text(partitioner), bad_ids},
+        detail::table_signature({detail::type_name<T>(), detail::space_word<Space>(), Policy::name, optimizer_name<O>(), reduce,
+                                 detail::type_name<IndexType>(), P::name, fields_text(partitioner), bad_ids},
                                 rows, width, initial + (padded.capacity ? joined({", padded to ", padded.capacity}) : ""));
     auto const& topology = session.topology();
     state_ =

@@ -36,10 +36,17 @@ consteval bool check_assigned() {
   return false;
 }
 
-// Returns the sentence of an error about an element with two values: its place, and both givers with their values.
-inline std::string differing(std::int64_t row, std::int64_t column, std::string const& one, std::string const& first,
-                             std::string const& other, std::string const& second) {
-  return joined({"row ", row, ", column ", column, ": ", first, " ", one, ", ", second, " ", other});
+// Returns the sentence of an error about the first element with two values: its place, and both givers, as `giver` names a
+// position of `rows`, with their values. Empty if rows of one key are alike.
+template <class State, class Groups, class T, class Giver>
+std::string conflict_text(State const& state, Groups const& groups, RowsView<T const> rows, Giver&& giver) {
+  auto const conflict = conflict_in(groups, rows);
+  if (!conflict.found) return {};
+  auto const given = [&](std::uint32_t at) {
+    return joined({giver(at), " gives ", number_text(rows.row(at)[conflict.column])});
+  };
+  return joined({"row ", state.placement().row(groups.keys[conflict.key]), ", column ", conflict.column, ": ",
+                 given(conflict.first), ", ", given(conflict.second)});
 }
 
 // Local. Plans this rank's rows for the direct hop, and packs a row of `width` for each distinct key into `packed`. Throws if a
@@ -61,12 +68,8 @@ void name_rows(Topology<C> const& topology, State& state, typename State::Plan& 
   plan.cut(0, state.ops(), state.placement().bases(), state.rows());
   state.count_dropped(plan.dropped);
   auto const& groups = plan.groups;
-  if (auto const conflict = conflict_in(groups, given); conflict.found) {
-    auto const value = [&](std::uint32_t at) { return number_text(given.row(at)[conflict.column]); };
-    refuse(differing(state.placement().row(groups.keys[conflict.key]), conflict.column, value(conflict.first),
-                     joined({"position ", conflict.first, " gives"}), value(conflict.second),
-                     joined({"position ", conflict.second, " gives"})));
-  }
+  auto text = conflict_text(state, groups, given, [](std::uint32_t at) { return joined({"position ", at}); });
+  if (!text.empty()) refuse(std::move(text));
   packed.resize_with_slack(groups.size() * static_cast<std::size_t>(width));
   for (std::size_t key = 0; key < groups.size(); ++key)
     std::copy_n(given.row(groups.order[groups.offsets[key]]), width, packed.data() + key * static_cast<std::size_t>(width));
@@ -99,13 +102,9 @@ void change_rows(SessionCore<C>& core, Operation operation, State& state, std::s
     auto const arrived = delivery.arrived();
     auto const& groups = plan.top();
     std::optional<Error> error;
-    if (auto const conflict = conflict_in(groups, arrived); conflict.found) {
-      auto const value = [&](std::uint32_t at) { return number_text(arrived.row(at)[conflict.column]); };
-      auto const rank = [&](std::uint32_t at) { return joined({"rank ", delivery.giver(at), " gives"}); };
-      error = Error{Errc::mismatch, -1, word, state.name(),
-                    differing(state.placement().row(groups.keys[conflict.key]), conflict.column, value(conflict.first),
-                              rank(conflict.first), value(conflict.second), rank(conflict.second))};
-    }
+    auto const rank = [&](std::uint32_t at) { return joined({"rank ", delivery.giver(at)}); };
+    if (auto const difference = conflict_text(state, groups, arrived, rank); !difference.empty())
+      error = Error{Errc::mismatch, -1, word, state.name(), difference};
     core.waiting.advance(Phase::committing);
     core.rounds.words.assign(1, error ? 0.0 : 1.0);
     core.rounds.tell_all(word, names);

@@ -140,12 +140,8 @@ class SessionCore final : private Underway {
       if (variable->state && variable->check_late) variable->check_late(variable->state, topology.rank(), operation, waits);
   }
   // Collective. Agrees about one operation on one variable, before anything is done. `text`: this rank's next act, for an error
-  // if ranks differ. `more`: everything else that they must have in common.
-  template <class State>
-  void agree_on(State const& state, Operation operation, std::string const& text, std::uint64_t more) {
-    agree_on(state, operation, text, more, [] {});
-  }
-  // Agrees likewise after a preparation. `prepare` is local: its exception is this rank's refusal.
+  // if ranks differ. `more`: everything else that they must have in common. `prepare` is local: its exception is this rank's
+  // refusal.
   template <class State, class Prepare>
   void agree_on(State const& state, Operation operation, std::string const& text, std::uint64_t more, Prepare&& prepare) {
     auto const word = to_string(operation).data();

@@ -17,7 +17,8 @@ void search_pieces(SessionCore<C>& core, V const& variable, SearchOptions const&
     Fingerprint more;
     state.add_update(more);
     more.add(fields_hash(search));
-    core.agree_on(state, Operation::search_pieces, state.update_text() + ", search " + fields_text(search), more.value());
+    core.agree_on(state, Operation::search_pieces, state.update_text() + ", search " + fields_text(search), more.value(),
+                  [] {});
     if (!state.shards()) {
       core.decisions.push_back({core.steps, state.name(), "no search: every rank holds the whole table"});
       return;

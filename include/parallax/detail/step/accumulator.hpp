@@ -162,11 +162,8 @@ class Accumulator<V> {
   bool taken_ = false;
 };
 
-// Accumulator of the given variable: means.
+// Accumulator of the given variable.
 template <class V>
-Accumulator(V const&) -> Accumulator<V>;
-// Accumulator of the given variable: sums or means.
-template <class V>
-Accumulator(V const&, Micro) -> Accumulator<V>;
+Accumulator(V const&, Micro = Micro::mean) -> Accumulator<V>;
 
 }  // namespace parallax
