@@ -125,8 +125,8 @@ void follow_caller([[maybe_unused]] C& world) {
   if constexpr (knows_caller<C>) begin_call(world.queue());
 }
 
-// While it lives, operations on rows go into the stream of the caller, if there is one. Afterwards the queue's own work waits
-// for that stream. Made by a `start` around the preparation of its updates.
+// While it lives, operations on rows go into the stream of the caller, if there is one. Made by a `start` around the preparation
+// of its updates; the queue's own work follows the caller afterwards.
 template <Communicator C>
 class InCallersStream {
  public:
@@ -134,18 +134,11 @@ class InCallersStream {
     if constexpr (knows_caller<C>) lend_caller(world_->queue(), true);
   }
   InCallersStream(InCallersStream const&) = delete;
-  ~InCallersStream() { hand_back(); }
-  // Puts all later work of the queue behind these operations. Throws the errors of the queue's device.
-  void end() {
-    hand_back();
-    follow_caller(*world_);
-  }
-
- private:
-  void hand_back() noexcept {
+  ~InCallersStream() {
     if constexpr (knows_caller<C>) lend_caller(world_->queue(), false);
   }
 
+ private:
   C* world_;
 };
 

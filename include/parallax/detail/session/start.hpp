@@ -16,9 +16,11 @@ void start(SessionCore<C>& core, Priority priority, Updates const&... updates) {
     using Core = SessionCore<C>;
     int const rows = static_cast<int>(Core::first_flight + 2 * (flights.started().size() % Core::most_flights));
     auto& flight = core.pools.template flight<FlightOf<C, Updates...>>(core.flight_room(), {rows, rows, rows + 1});
-    InCallersStream copying{core.topology.world()};
-    flight.prepare(true, updates...);
-    copying.end();
+    {
+      InCallersStream const copying{core.topology.world()};
+      flight.prepare(true, updates...);
+    }
+    follow_caller(core.topology.world());
     flight.set_priority(priority);
     flights.start(flight);
     std::uint64_t const context = core.begin(Operation::start, flight.first_name()).value();

@@ -188,12 +188,11 @@ class Flight {
   // moved.
   void refuse_shared_memory();
 
-  // Starts the look in every space, for the findings of the space chosen by `which`.
-  template <class Which>
-  void start_looking(Which which) {
+  // Starts the look in every space: at gradients of this rank, or at sums.
+  void start_looking(bool at_gradients) {
     manifest_.findings.each([&]<class In>(In& findings) {
       using Space = typename In::space;
-      which(findings).start(RowOps<Space>{queue_of<Space>(room_.topology.world())});
+      (at_gradients ? findings.of_gradients : findings.of_sums).start(RowOps<Space>{queue_of<Space>(room_.topology.world())});
     });
   }
   // Adds the flight's own part: limits, priority, and an early or late spread of sums.
@@ -275,7 +274,7 @@ void Flight<C>::seek(bool finite) {
   }
   if (limits_.empty() && !finite) return;
   seats([&](auto& seat, int) { seat.seek(finite); });
-  start_looking([](auto& findings) -> auto& { return findings.of_sums; });
+  start_looking(false);
 }
 
 template <Communicator C>
@@ -313,7 +312,7 @@ void Flight<C>::prepare_seats(bool keep, FunctionRef<void()> fill) {
     if (manifest_.overwrites) refuse_shared_memory();
     if (ahead_) manifest_.counts += ahead_->counts();
     close_buckets();
-    if (finite) start_looking([](auto& findings) -> auto& { return findings.of_gradients; });
+    if (finite) start_looking(true);
     agreement_.reserve(manifest_.counts);
   } catch (...) {
     auto const& records = manifest_.records;
