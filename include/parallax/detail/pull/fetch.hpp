@@ -63,19 +63,16 @@ class FetchBase : public Counted, public Traveller<C> {
   virtual void hear(FunctionRef<std::uint64_t(int rank, std::size_t which)>) = 0;
   // Lets the ids begin to travel; with `held`, everything after them waits for `release`.
   virtual void begin(Topology<C> const&, bool held) = 0;
-  // Takes, as this rank reads and owns, the keys of lent tables. Returns true if rows may have changed by it.
-  virtual bool take_keys() = 0;
-  // Reads, likewise, the rows.
-  virtual void take_rows() = 0;
+  // Takes, as this rank reads and owns, the keys of lent tables, unless they were `taken` before, and then the rows. Returns
+  // true, without the rows, if some may have changed by the keys.
+  virtual bool take_lent(bool taken) = 0;
   // Ends the loan, once this rank has read.
   virtual void end_lent(Lane<C>&) = 0;
   // Returns true if rows have moved since they were named: then no ids are sent, and its pull plans anew.
   virtual bool outdated() const = 0;
   // Lets the rows begin to travel. Returns false, and does nothing, if rows have moved since the ids began to.
   virtual bool release() = 0;
-  // Reads the present rows of tables that every rank has in full.
-  virtual void read_replicas() = 0;
-  // Completes the rows for the handles, once they are here.
+  // Reads the present rows of tables that every rank has in full, and completes all rows for the handles, once they are here.
   virtual void finish() = 0;
   // Returns true if no update has changed a row since `release`.
   virtual bool current() const = 0;
@@ -122,10 +119,7 @@ struct FetchSlot final
   void gather(std::span<Index const> keys, void* out) const override {
     state->gather(keys, static_cast<typename Journey::Gathered*>(out));
   }
-  typename FetchSlot::LentTable lent() const override {
-    auto const where = state->lent();
-    return {where.rows, where.directory};
-  }
+  typename FetchSlot::LentTable lent() const override { return {state->stored().data, state->directory()}; }
 };
 
 // Tables of a fetch in their order: of several types, with their handles returned as a tuple.
@@ -263,13 +257,11 @@ class Fetch final : public FetchBase<C> {
     });
     moves_ = moves();
   }
-  bool take_keys() override {
+  bool take_lent(bool taken) override {
     bool changed = false;
-    lent([&](auto& slot) { changed |= slot.journey.take_keys(); });
+    if (!taken) lent([&](auto& slot) { changed |= slot.journey.take_keys(); });
+    if (!changed) lent([](auto& slot) { slot.journey.take_rows(); });
     return changed;
-  }
-  void take_rows() override {
-    lent([](auto& slot) { slot.journey.take_rows(); });
   }
   void end_lent(Lane<C>& lane) override {
     lent([&](auto& slot) { slot.journey.end_lent(lane); });
@@ -285,20 +277,11 @@ class Fetch final : public FetchBase<C> {
     slots_.each([](auto& slot) { slot.journey.release(); });
     return true;
   }
-  void read_replicas() override {
-    slots_.each([]<class Handle>(FetchSlot<C, Handle>& slot) {
-      auto& state = *slot.state;
-      auto& plan = *slot.handle.plan();
-      using T = typename Handle::T;
-      if (state.shards()) return;
-      plan.values.resize_with_slack(plan.size() * static_cast<std::size_t>(state.width()) * sizeof(T));
-      auto const rows = state.rows_named(plan.groups.named());
-      state.touch(rows);
-      state.gather(plan.shown_keys(state.ops(), rows).first(plan.size()), reinterpret_cast<T*>(plan.values.data()));
-    });
-  }
   void finish() override {
-    slots_.each([](auto& slot) { finish_pull(slot.handle); });
+    slots_.each([]<class Handle>(FetchSlot<C, Handle>& slot) {
+      if (!slot.state->shards()) read_replica(slot);
+      finish_pull(slot.handle);
+    });
   }
   bool current() const override { return changes_ == changes(); }
   void plan_again(Topology<C> const& topology) override {
@@ -366,6 +349,17 @@ class Fetch final : public FetchBase<C> {
     current = indices.state->name();
     finish_plan(topology, indices, *handle.plan(), "pull");
     indices.state->seen.pulled += static_cast<double>(handle.plan()->size());
+  }
+  // Reads the named rows of a table that every rank has in full.
+  template <class Handle>
+  static void read_replica(FetchSlot<C, Handle>& slot) {
+    auto& state = *slot.state;
+    auto& plan = *slot.handle.plan();
+    using T = typename Handle::T;
+    plan.values.resize_with_slack(plan.size() * static_cast<std::size_t>(state.width()) * sizeof(T));
+    auto const rows = state.rows_named(plan.groups.named());
+    state.touch(rows);
+    state.gather(plan.shown_keys(state.ops(), rows).first(plan.size()), reinterpret_cast<T*>(plan.values.data()));
   }
   // Returns true if the agreement says the addresses of this table's keys and rows.
   template <class Slot>

@@ -39,15 +39,17 @@ class PulledRows {
   PulledRows(State& state, Plan& plan) : state_{&state}, plan_{&plan} { ++plan.users; }
   // Takes over the rows in their place; `other` is empty.
   PulledRows(PulledRows&& other) noexcept : state_{std::move(other.state_)}, plan_{std::exchange(other.plan_, nullptr)} {}
-  // Gives back its plan, then takes the plan of `other`, which is empty.
+  // Takes the plan of `other`, which is empty, and gives back its own.
   PulledRows& operator=(PulledRows&& other) noexcept {
-    if (this == &other) return *this;
-    release();
-    state_ = std::move(other.state_);
-    plan_ = std::exchange(other.plan_, nullptr);
+    PulledRows taken{std::move(other)};
+    std::swap(state_, taken.state_);
+    std::swap(plan_, taken.plan_);
     return *this;
   }
-  ~PulledRows() { release(); }
+  // Gives the plan back. The pool may use it again once nobody holds it.
+  ~PulledRows() {
+    if (plan_) --plan_->users;
+  }
 
   // Returns the number of indices of the batch, duplicates included.
   std::size_t indices() const { return plan_->indices(); }
@@ -120,12 +122,6 @@ class PulledRows {
   }
 
  private:
-  // Gives the plan back. The pool may use it again once nobody holds it.
-  void release() noexcept {
-    if (plan_) --plan_->users;
-    plan_ = nullptr;
-  }
-
   Shared<State> state_;  // outlives the variable if it must
   Plan* plan_ = nullptr;
 };

@@ -57,8 +57,7 @@ void read_in_place(SessionCore<C>& core, FetchBase<C>& fetch, FunctionRef<std::s
   do {
     {
       Reading<C> const reading{world};
-      changed = !changed && fetch.take_keys();
-      if (!changed) fetch.take_rows();
+      changed = fetch.take_lent(changed);
     }
     world.take_turn();
     if (!changed) fetch.end_lent(core.mail.lane());
@@ -100,7 +99,6 @@ auto pull(SessionCore<C>& core, Indices const&... indices) {
     FetchOf<C, Indices...> fetch;
     plan(core, fetch, indices...);
     carry_out(core, fetch);
-    fetch.read_replicas();
     fetch.finish();
     return fetch.take();
   });
@@ -140,7 +138,6 @@ auto pull(SessionCore<C>& core, BasicPrefetched<C, Handles...>&& batch) {
       if (!fetch->error) fetch->plan_again(core.topology);
       carry_out<C>(core, *fetch);
     }
-    fetch->read_replicas();
     fetch->finish();
     return fetch->take();
   });

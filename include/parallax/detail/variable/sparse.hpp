@@ -72,8 +72,8 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
   // `partitioner`, and their slots: `owner` is the rank's number among owners, or -1 if it owns nothing. Throws std::bad_alloc.
   SparseState(Ops const& ops, RegistrationPtr registration, Placement<IndexType, P> placement, std::int64_t width, int owner,
               O const& optimizer, P const& partitioner, Reduce reduce, BadIds bad_ids)
-      : Rows{ops, directory(placement, sharded ? owner : -1), sharded ? placement.local_rows(owner) : placement.rows(), width,
-             optimizer},
+      : Rows{ops, directory_of(placement, sharded ? owner : -1), sharded ? placement.local_rows(owner) : placement.rows(),
+             width, optimizer},
         registration_{std::move(registration)},
         owner_{owner},
         reduce_{reduce},
@@ -196,9 +196,10 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
   // Divides sums of rows in place: by `ranks` for the mean, or each by the number of indices that named its row. Called once,
   // by the leader of the update.
   void average(ReducedRows<IndexType, scalar_type, Space> const& reduced, int ranks) {
+    std::size_t const count = most_of(reduced.keys);
     if (reduce_ == Reduce::mean && ranks > 1)
-      this->divide(reduced.rows, most_of(reduced.keys), static_cast<scalar_type>(ranks));
-    if (counted()) this->divide_each(reduced.rows, {reduced.counts, most_of(reduced.keys)});
+      this->ops().scale_down(reduced.rows, static_cast<std::int64_t>(count) * this->width(), static_cast<scalar_type>(ranks));
+    if (counted()) this->ops().scale_rows_down(reduced.rows, this->width(), {reduced.counts, count});
   }
   // Returns the scale for `apply` in place of `average`, to the same bits: 1 / ranks, if it is exact; 0 if it must not scale.
   double average_by_scale(int ranks) const {
@@ -386,7 +387,7 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
     partitioner_ = moved.partitioner;
     placement_ = std::move(moved.placement);
     bases_there_.renew();
-    this->enter(std::move(moved.room), directory(placement_, shards() ? owner_ : -1));
+    this->enter(std::move(moved.room), directory_of(placement_, shards() ? owner_ : -1));
     ++moves_;
   }
   // Changes among policies that keep all rows on every rank; no row moves.
@@ -414,7 +415,7 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
  private:
   // Returns the directory from keys as `touch` takes them to a rank's rows: under shards the owner's first key is row 0; else,
   // for an owner of -1, keys are rows already.
-  static Directory<IndexType> directory(Placement<IndexType, P> const& placement, int owner) {
+  static Directory<IndexType> directory_of(Placement<IndexType, P> const& placement, int owner) {
     return owner >= 0 ? Directory<IndexType>{placement.base(owner)} : Directory<IndexType>{};
   }
   // Makes room for the rows as another policy or number of pieces has it, with nothing in it yet.

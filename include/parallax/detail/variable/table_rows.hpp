@@ -133,7 +133,8 @@ class TableRows {
     std::uint64_t const values = detail::checksum(all.data, elements(all.rows) * sizeof(T));
     return steps_ > 0 ? slots_.checksum(values) : values;
   }
-  // Returns all rows as they lie, some perhaps as of an earlier update.
+  // Returns all rows as they lie, some perhaps as of an earlier update. Ranks that share memory read them there, once they are
+  // touched, while no update or move is under way.
   RowsView<T const> stored() const { return table_; }
 
   // Brings the rows of `keys` up to date; keys may repeat. Costs the steps that passed each of them by. Here and below keys are
@@ -155,16 +156,6 @@ class TableRows {
     if constexpr (std::same_as<E, T>) ops_.gather_rows(RowsView<T const>{table_}, keys, directory_, out);
     else ops_.widen_rows(RowsView<T const>{table_}, keys, directory_, out);
   }
-
-  // A rank's rows for ranks that share memory with it and read them themselves; of memory of the host.
-  struct SharedRows {
-    // Row 0.
-    T const* rows;
-    // From keys to rows.
-    Directory<Index> directory;
-  };
-  // Returns the rows for ranks that can read this one's memory; they are touched before they are read.
-  SharedRows lent() const { return {table_.data, directory_}; }
 
   // Calls f(i, row) with the row of keys[i], up to date, for each key once: f may change it.
   template <class F>
@@ -204,13 +195,6 @@ class TableRows {
   }
   // Notes that settings are going to change between updates.
   void expect_change() { change_.expect(); }
-
-  // Divides sums of `count` rows, packed, by a number.
-  void divide(Wide* sums, std::size_t count, Wide by) const {
-    ops_.scale_down(sums, static_cast<std::int64_t>(count) * width(), by);
-  }
-  // Divides each of these rows, packed, by its own count, in memory of the space.
-  void divide_each(Wide* sums, std::span<std::uint32_t const> counts) { ops_.scale_rows_down(sums, width(), counts); }
 
   // Returns the number of passed steps taken by rows of the host.
   Replays replays() const {
