@@ -76,12 +76,7 @@ class StepCapture final : public Replays, private Capturing<C> {
   void replay() override {
     core_->waiting.guarded("replay", [&] {
       core_->await_rows("replay");
-      std::optional<Error> error;
-      try {
-        prepare();
-      } catch (...) {
-        error = current_error(core_->topology.rank(), "replay", core_->waiting.current);
-      }
+      std::optional<Error> const error = core_->attempt("replay", [&] { prepare(); });
       auto& rounds = core_->rounds;
       Fingerprint hash = core_->begin(Operation::replay, updated_.front()->name);
       hash.add(number_);
@@ -127,15 +122,11 @@ class StepCapture final : public Replays, private Capturing<C> {
       bool const rows = record.rows != NamedRows::none;
       if (record.clip >= 0) refuse(name, "a step that clips is not captured: the host forms the norm of its gradients");
       if (rows && record.transformed) refuse(name, "a transform of rows is not captured: the host brings their numbers to it");
+      auto const is_it = [&](RegistrationPtr const& known) { return known.get() == record.registration; };
+      if (any_of(updated_, is_it)) continue;  // a variable is updated once, by however many updates
       for (auto const& known : core_->registry.variables())
-        if (known.get() == record.registration) note(known);
+        if (is_it(known)) updated_.push_back(known);
     }
-  }
-  // A variable is updated once, by however many updates.
-  void note(RegistrationPtr const& variable) {
-    for (auto const& known : updated_)
-      if (known.get() == variable.get()) return;
-    updated_.push_back(variable);
   }
   // Local: throws the mistakes seen before a replay.
   void prepare() {

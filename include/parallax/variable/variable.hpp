@@ -363,7 +363,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType>
   // with the bags.
   template <class Ids, class Offsets>
   auto bags(Ids const& ids, Offsets const& offsets, Pool pool = Pool::sum) const {
-    return bags_of(ids, offsets, std::span<scalar_type const>{}, pool, false);
+    return bags_of(ids, offsets, pool, false);
   }
   // Local. Names indices in weighted bags: the row of index i is multiplied by weights[i] before its addition to the bag. One
   // weight of the variable's scalar type for each index. Of a table on a device weights may lie there: px::on_device(weights).
@@ -374,7 +374,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType>
     constexpr bool there = std::same_as<Weight, OnDevice<scalar_type>> && !Space::host_readable;
     static_assert(here || there,
                   "parallax: the weights of bags are of the variable's scalar type, or on the variable's device of it");
-    auto bags = bags_of(ids, offsets, std::span<scalar_type const>{}, Pool::sum, true);
+    auto bags = bags_of(ids, offsets, Pool::sum, true);
     auto const given = flat_view(weights);
     if constexpr (here) bags.weights = given;
     else if constexpr (there) bags.weights = {reinterpret_cast<scalar_type const*>(given.data()), given.size()};
@@ -385,7 +385,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType>
  private:
   // Returns the bags for both, or a stand-in once an assertion has spoken.
   template <class Ids, class Offsets>
-  auto bags_of(Ids const& ids, Offsets const& offsets, std::span<scalar_type const> weights, Pool pool, bool weighted) const {
+  auto bags_of(Ids const& ids, Offsets const& offsets, Pool pool, bool weighted) const {
     if constexpr (!detail::check_indices<Ids, Space>() || !detail::check_indices<Offsets, Space>()) {
       return BagsOf<State, std::int64_t, std::int64_t>{{&*state_, {}}, {}, {}, pool, false};
     } else {
@@ -395,7 +395,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType>
                         !detail::is_on_device<typename decltype(bounds)::value_type>,
                     "parallax: offsets of bags lie in device memory only where the indices do: px::on_device of both");
       return BagsOf<State, typename decltype(view)::value_type, typename decltype(bounds)::value_type>{
-          {&*state_, view}, bounds, weights, pool, weighted};
+          {&*state_, view}, bounds, {}, pool, weighted};
     }
   }
 

@@ -258,7 +258,14 @@ class Waiting final : public LongWork {
   }
   // Returns the error of a wait that took too long. If ranks keep journals, it names the rank to blame by them, and has their
   // report.
-  PARALLAX_COLD Error timed_out(char const* operation, int missing, std::string const& names);
+  PARALLAX_COLD Error timed_out(char const* operation, int missing, std::string const& names) {
+    idle(missing);
+    RankStatus const own = journal_->status();
+    std::string_view const phase = own.count ? own.latest()->phase.text() : "";
+    if (!topology_->world().keeps_journals()) return timeout_error(topology_->world(), missing, operation, names, phase);
+    JournalReport<C> const report{topology_->world()};
+    return timeout_error(topology_->world(), report.to_blame(missing), operation, names, phase, report.text());
+  }
 
   Topology<C> const* topology_;
   Traffic const* traffic_;
@@ -398,16 +405,6 @@ void Waiting<C>::end(Error const& error) {
     topology_->world().abort(error);
   } catch (...) {}  // no memory: the first error is the one told
   underway_->withdraw();
-}
-
-template <Communicator C>
-Error Waiting<C>::timed_out(char const* operation, int missing, std::string const& names) {
-  idle(missing);
-  RankStatus const own = journal_->status();
-  std::string_view const phase = own.count ? own.latest()->phase.text() : "";
-  if (!topology_->world().keeps_journals()) return timeout_error(topology_->world(), missing, operation, names, phase);
-  JournalReport<C> const report{topology_->world()};
-  return timeout_error(topology_->world(), report.to_blame(missing), operation, names, phase, report.text());
 }
 
 }  // namespace parallax::detail

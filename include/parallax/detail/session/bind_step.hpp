@@ -21,13 +21,10 @@ auto bind_step(SessionCore<Edge>& core, C& world, Updates const&... updates) {
     };
     Fingerprint hash = core.begin(Operation::bind_step);
     (updates.state->add_update(hash), ...);
-    std::optional<Error> error;
-    try {
+    std::optional<Error> const error = core.attempt("bind_step", [&] {
       (check_binding(core.topology, updates), ...);
       (core.check_owned(*updates.state, "bind_step"), ...);
-    } catch (...) {
-      error = current_error(core.topology.rank(), "bind_step", core.waiting.current);
-    }
+    });
     core.rounds.agreement.begin(hash.value(), !error, core.joined, 0);
     core.rounds.agree("bind_step", error, names, [&] { return (updates.state->registration()->update_lines("") + ...); });
     return BoundStep<C, Updates...>{world, updates...};

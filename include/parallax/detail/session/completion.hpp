@@ -68,13 +68,4 @@ struct Completion {
   }
 };
 
-namespace detail {
-
-// Tells of the end of rank 0's session without `finish`: the ranks that forget it do so together.
-inline void tell_unfinished() noexcept {
-  std::fputs("parallax: the session was destroyed without finish: nothing proves that every rank has completed its steps\n",
-             stderr);
-}
-
-}  // namespace detail
 }  // namespace parallax

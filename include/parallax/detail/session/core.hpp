@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,7 +17,6 @@
 #include "parallax/detail/engine/rounds.hpp"
 #include "parallax/detail/engine/waiting.hpp"
 #include "parallax/detail/pull/fetch.hpp"
-#include "parallax/detail/session/completion.hpp"
 #include "parallax/detail/step/flight.hpp"
 #include "parallax/detail/step/flights.hpp"
 #include "parallax/detail/variable/registration.hpp"
@@ -139,6 +139,15 @@ class SessionCore final : private Underway {
     for (auto const& variable : registry.variables())
       if (variable->state && variable->check_late) variable->check_late(variable->state, topology.rank(), operation, waits);
   }
+  // Local. Prepares for an agreement: returns the error thrown, this rank's refusal, about the variable at hand.
+  std::optional<Error> attempt(char const* operation, FunctionRef<void()> prepare) const {
+    try {
+      prepare();
+      return std::nullopt;
+    } catch (...) {
+      return current_error(topology.rank(), operation, waiting.current);
+    }
+  }
   // Collective. Agrees about one operation on one variable, before anything is done. `text`: this rank's next act, for an error
   // if ranks differ. `more`: everything else that they must have in common. `prepare` is local: its exception is this rank's
   // refusal.
@@ -147,13 +156,11 @@ class SessionCore final : private Underway {
     auto const word = to_string(operation).data();
     Fingerprint hash = begin(operation);
     hash.add(more);
-    std::optional<Error> error;
-    try {
+    waiting.current = state.name();
+    std::optional<Error> const error = attempt(word, [&] {
       check_owned(state, word);
       prepare();
-    } catch (...) {
-      error = current_error(topology.rank(), word, state.name());
-    }
+    });
     rounds.agreement.begin(hash.value(), !error, joined, 0);
     rounds.agree(
         word, error, [&] { return state.name(); }, [&] { return state.name() + "\t" + text + '\n'; });
@@ -285,7 +292,9 @@ void SessionCore<C>::leave() noexcept {
       topology.world().abort({Errc::misuse, topology.rank(), "session",
                               flights.any_started() ? flights.started().front()->names() : std::string{},
                               "the session was destroyed with updates or rows in flight"});
-    else if (rounds.operations() > 0 && !finished && !waiting.ended() && topology.rank() == 0) tell_unfinished();
+    else if (rounds.operations() > 0 && !finished && !waiting.ended() && topology.rank() == 0)
+      std::fputs("parallax: the session was destroyed without finish: nothing proves that every rank has completed its steps\n",
+                 stderr);
   } catch (...) {}
   if (rounds.operations() == 0) waiting.journal().open(false);
   withdraw();

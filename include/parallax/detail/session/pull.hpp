@@ -74,12 +74,11 @@ void carry_out(SessionCore<C>& core, FetchBase<C>& fetch) {
   Fingerprint hash = core.begin(Operation::pull, fetch.first_name());
   hash.add(fetch.hash());
   bool lends = false;
-  try {
+  auto const failure = core.attempt("pull", [&] {
     agreement.reserve(fetch.counts());
     lends = fetch.lend(core.topology);
-  } catch (...) {
-    if (!fetch.error) fetch.error = current_error(core.topology.rank(), "pull", core.waiting.current);
-  }
+  });
+  if (!fetch.error) fetch.error = failure;
   agreement.begin(hash.value(), !fetch.error, core.joined, fetch.counts());
   fetch.tell([&](int rank, std::size_t which, std::uint64_t number) { agreement.tell(rank, which, number); });
   core.rounds.agree("pull", fetch.error, names, [&] { return fetch.describe(); });

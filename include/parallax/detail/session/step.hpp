@@ -63,18 +63,15 @@ class Completing {
 // An error of this rank before the commit is kept, and told there: the other ranks are on their way to it.
 template <Communicator C>
 bool Completing<C>::complete() {
-  std::optional<Error> error, not_finite;
   bool const finite = core_->options.non_finite != NonFinite::propagate;
   clips_ = flights_->number_clips();
   norms_.assign(clips_, 0.0);
-  try {
+  std::optional<Error> not_finite, error = core_->attempt("step", [&] {
     flights_->seats([](auto& seat, int clip) { seat.reduce(clip); });
     flights_->seats([](auto& seat, int) { seat.merge(); });
     flights_->seats([](auto& seat, int) { seat.transform(); });
     flights_->each([&](auto& flight) { flight.seek(finite); });
-  } catch (...) {
-    error = current_error(core_->topology.rank(), "step", core_->waiting.current);
-  }
+  });
   if (!error) {
     drive([&] { return flights_->all([](auto& flight) { return flight.findings_arrived(); }); });
     flights_->seats([&](auto& seat, int clip) {

@@ -64,7 +64,16 @@ class Flight {
 
   // Local, once everything is merged. Begins to look for the norms of clip groups and, if `finite` is asked for, for numbers
   // that are not finite. Measures of whole tensors get their place. The findings are there once all of it has arrived.
-  void seek(bool finite);
+  void seek(bool finite) {
+    manifest_.measured.clear();
+    if (detail::any_of(seats_, [](Seat<C> const* seat) { return seat->measures; })) {
+      seats([](auto& seat, int) { seat.enrol(); });
+      manifest_.measured.open(room_.topology);
+    }
+    if (limits_.empty() && !finite) return;
+    seats([&](auto& seat, int) { seat.seek(finite); });
+    start_looking(false);
+  }
   // Local. Returns true if the findings can be asked for: at once in the host's memory, once its queue is that far on a device.
   bool findings_arrived() {
     bool all = true;
@@ -178,7 +187,18 @@ class Flight {
   enum class Stage : unsigned char { free, prepared, agreeing, refused, idle, exchanging, arrived };
 
   // Forgets the updates of the last use; their memory stays allocated.
-  void clear();
+  void clear() {
+    stage_ = Stage::prepared;
+    priority_ = 0;
+    error_.reset();
+    limits_.clear();
+    manifest_.records.clear();
+    manifest_.prepared = {};
+    manifest_.counts = 0;
+    manifest_.overwrites = false;
+    for (auto& bucket : manifest_.buckets.all()) bucket->clear();
+    manifest_.findings.each([](auto& findings) { findings.of_gradients.clear(), findings.of_sums.clear(); });
+  }
   // Lays the buckets out once all updates have joined them, and decides when ranks may have their sums.
   void close_buckets() {
     Spread const spread = !manifest_.spreads_early ? Spread::later : limits_.empty() ? Spread::in_place : Spread::apart;
@@ -266,18 +286,6 @@ bool Flight<C>::poll() {
 }
 
 template <Communicator C>
-void Flight<C>::seek(bool finite) {
-  manifest_.measured.clear();
-  if (detail::any_of(seats_, [](Seat<C> const* seat) { return seat->measures; })) {
-    seats([](auto& seat, int) { seat.enrol(); });
-    manifest_.measured.open(room_.topology);
-  }
-  if (limits_.empty() && !finite) return;
-  seats([&](auto& seat, int) { seat.seek(finite); });
-  start_looking(false);
-}
-
-template <Communicator C>
 std::string Flight<C>::describe() const {
   std::string lines;
   if (error_) return lines;
@@ -327,20 +335,6 @@ int Flight<C>::open_clip(double max_norm) {
                 joined({"the bound of clip_by_global_norm is ", max_norm, ", and has to be a finite number, 0 or more"})};
   limits_.push_back(max_norm);
   return static_cast<int>(limits_.size()) - 1;
-}
-
-template <Communicator C>
-void Flight<C>::clear() {
-  stage_ = Stage::prepared;
-  priority_ = 0;
-  error_.reset();
-  limits_.clear();
-  manifest_.records.clear();
-  manifest_.prepared = {};
-  manifest_.counts = 0;
-  manifest_.overwrites = false;
-  for (auto& bucket : manifest_.buckets.all()) bucket->clear();
-  manifest_.findings.each([](auto& findings) { findings.of_gradients.clear(), findings.of_sums.clear(); });
 }
 
 template <Communicator C>

@@ -58,9 +58,9 @@ class DenseState : public Counted {
         registration_{std::move(registration)},
         values_{values},
         unit_{parallax::unit<O> == Unit::row ? std::max<std::size_t>(row, 1) : 1},
-        begin_{sharded && owner >= 0 ? part_begin(values.size() / unit_, owner, owners) * unit_ : 0},
         owners_{owners},
-        end_{sharded ? (owner >= 0 ? part_begin(values.size() / unit_, owner + 1, owners) * unit_ : 0) : values.size()},
+        begin_{sharded && owner >= 0 ? begin_of(owner) : 0},
+        end_{sharded ? (owner >= 0 ? begin_of(owner + 1) : 0) : size()},
         reduce_{reduce},
         optimizer_{optimizer},
         slots_{ops, optimizer, (end_ - begin_) / unit_, unit_} {
@@ -241,9 +241,7 @@ class DenseState : public Counted {
     visit_rows(items, ops_, "values", values_.data(), width, {rows, Share::any, rows, [](std::int64_t i) { return i; }});
     auto const row = [&](std::int64_t i) { return first + i; };
     auto const where = [&](std::int64_t number) {
-      auto const begin = [&](int owner) {
-        return static_cast<std::int64_t>(part_begin(static_cast<std::size_t>(rows), owner, owners_));
-      };
+      auto const begin = [&](int owner) { return static_cast<std::int64_t>(begin_of(owner) / unit_); };
       int owner = 0;
       for (int end = owners_; end - owner > 1;) (begin((owner + end) / 2) <= number ? owner : end) = (owner + end) / 2;
       return RowPlace{owner, number - begin(owner)};
@@ -262,10 +260,11 @@ class DenseState : public Counted {
   // Shared with the session.
   RegistrationPtr registration_;
   std::span<T> values_;
-  // Elements of a row, if rows are measured; and the first element of this rank's part, and its end.
-  std::size_t unit_, begin_;
+  // Elements of a row, if rows are measured.
+  std::size_t unit_;
   int owners_;
-  std::size_t end_;
+  // The first element of this rank's part, and its end.
+  std::size_t begin_, end_;
   Reduce reduce_;
   O optimizer_;
   [[no_unique_address]] SettingsChange<O> change_;

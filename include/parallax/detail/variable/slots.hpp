@@ -57,8 +57,8 @@ class SlotArrays<T, slot_types<S...>, Space> {
   // Calls f(number, first entry) with every array, in the order of the slots.
   template <class F>
   void each_slot(F&& f) {
-    [&]<std::size_t... Nth>(std::index_sequence<Nth...>) { (f(Nth, std::get<Nth>(arrays_).data()), ...); }
-    (std::index_sequence_for<S...>{});
+    std::size_t number_of = 0;
+    std::apply([&](auto&... array) { (f(number_of++, array.data()), ...); }, arrays_);
   }
 
   // Asks for `count` entries of every array, from entry `at` on, in memory of the host.
