@@ -17,6 +17,7 @@
 #include "parallax/detail/partition/cyclic.hpp"
 #include "parallax/detail/partition/partitioner_checks.hpp"
 #include "parallax/detail/policy/presets.hpp"
+#include "parallax/detail/variable/binding.hpp"
 #include "parallax/detail/variable/dense.hpp"
 #include "parallax/detail/variable/sparse.hpp"
 #include "parallax/detail/variable/variable_checks.hpp"

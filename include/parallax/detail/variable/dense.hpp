@@ -11,9 +11,7 @@
 #include "parallax/detail/core/algorithm.hpp"
 #include "parallax/detail/core/checksum.hpp"
 #include "parallax/detail/core/kind.hpp"
-#include "parallax/detail/optimizer/settings_change.hpp"
 #include "parallax/detail/policy/merging.hpp"
-#include "parallax/detail/variable/binding.hpp"
 #include "parallax/detail/variable/registration.hpp"
 #include "parallax/detail/variable/slots.hpp"
 #include "parallax/policy/exchange.hpp"
@@ -23,8 +21,10 @@ namespace parallax::inline v0_2 {
 // A rank's state of a dense variable, a DenseVariableState (policy/state.hpp) for its ways. Refers to the user's memory; owns
 // the optimizer's slots: of all elements if the policy replicates, of the owner's part if it shards. All functions are local.
 template <class T, class Policy, Optimizer O, MemorySpace Space>
-class DenseState : public Counted {
+class DenseState : public Counted, public OptimizerSteps<T, O> {
   using Ops = RowOps<Space>;
+  using Steps = OptimizerSteps<T, O>;
+  using Steps::optimizer_, Steps::given_, Steps::steps_;
 
  public:
   // The type of an element.
@@ -54,7 +54,8 @@ class DenseState : public Counted {
   // Makes the slots, of its part or of all.
   DenseState(Ops const& ops, RegistrationPtr registration, std::span<T> values, std::size_t row, int owner, int owners,
              O const& optimizer, Reduce reduce)
-      : ops_{ops},
+      : Steps{optimizer, true},
+        ops_{ops},
         registration_{std::move(registration)},
         values_{values},
         unit_{parallax::unit<O> == Unit::row ? std::max<std::size_t>(row, 1) : 1},
@@ -62,7 +63,6 @@ class DenseState : public Counted {
         begin_{sharded && owner >= 0 ? begin_of(owner) : 0},
         end_{sharded ? (owner >= 0 ? begin_of(owner + 1) : 0) : size()},
         reduce_{reduce},
-        optimizer_{optimizer},
         slots_{ops, optimizer, (end_ - begin_) / unit_, unit_} {
     registration_->attach(*this);
   }
@@ -84,14 +84,8 @@ class DenseState : public Counted {
   // Returns the number of elements that belong together: a row if the optimizer measures rows, else 1. Parts of the variable
   // are whole multiples of this unit.
   std::size_t unit() const { return unit_; }
-  // Returns the optimizer's settings, to be changed between steps, alike on all ranks.
-  O& optimizer() { return optimizer_; }
-  // Returns the optimizer's settings.
-  O const& optimizer() const { return optimizer_; }
   // Returns the reduction of the ranks' gradients.
   Reduce reduce() const { return reduce_; }
-  // Returns the number of updates so far, the same on all ranks.
-  std::int64_t steps() const { return steps_; }
   // Returns the optimizer's slots, of this rank's elements.
   auto const& optimizer_state() const { return slots_; }
 
@@ -118,10 +112,6 @@ class DenseState : public Counted {
     if (steps_ > 0) sum = slots_.checksum(sum);
     return true;
   }
-  // Returns one line about the next update, for ranks that differ in something: its number, the optimizer and its settings.
-  std::string update_text() const {
-    return joined({"update ", steps_ + 1, " by ", optimizer_name<O>(), settings_text(optimizer_)});
-  }
 
   // Returns the divisor of a sum over `ranks`. Every rank names a dense gradient once, so mean_by_count is the mean.
   T divisor(int ranks) const { return reduce_ == Reduce::sum ? T{1} : static_cast<T>(ranks); }
@@ -131,34 +121,25 @@ class DenseState : public Counted {
     if (T const by = divisor(ranks); by != T{1}) ops_.scale_down(sum.data(), static_cast<std::int64_t>(sum.size()), by);
   }
 
-  // Returns the rule of the next update. Throws the errors of the optimizer's `at`.
-  auto next_rule() const { return change_.of(optimizer_, steps_).at(steps_ + 1); }
-  // Returns this rule as `apply` and its like take it; a captured step finds it elsewhere at every launch.
-  auto rule() const { return ops_.placed(next_rule(), *this); }
+  // Returns the rule of the next update as `apply` and its like take it; a captured step finds it elsewhere at every launch.
+  auto rule() const { return ops_.placed(this->next_rule(), *this); }
   // Prepares an update just before it is applied: the slots follow all values given until then, first ones and others. `own`:
   // this rank's part.
   void begin_update(T* own) noexcept(Space::host_readable) {
     if constexpr (adopts<O, T>)
-      if (std::exchange(given_, false)) slots_.adopt(own, owned(), 0, next_rule());
+      if (std::exchange(given_, false)) slots_.adopt(own, owned(), 0, this->next_rule());
   }
   // Prepares an update of a part in the variable's own memory.
   void begin_update() noexcept(Space::host_readable) { begin_update(values_.data() + begin_); }
   // Local. Prepares a captured step, or the launch of a graph, before it.
   void reserve_launch() { begin_update(); }
-  // Prepares for parameters from outside. Throws the errors of the optimizer's `at`.
-  void reserve_adoption() const {
-    if constexpr (adopts<O, T>)
-      if (steps_ > 0) static_cast<void>(next_rule()), detail::check_settings(optimizer_);
-  }
-  // Has the slots of this rank's part follow parameters from outside: at once or, before the first update, with it. Throws as
-  // above.
+  // Has the slots of this rank's part follow parameters from outside: at once or, before the first update, with it. Throws the
+  // errors of `reserve_adoption`.
   void adopt() {
-    reserve_adoption();
+    this->reserve_adoption();
     given_ = true;
     if (steps_ > 0) begin_update();
   }
-  // Notes that settings are going to change between updates.
-  void expect_change() { change_.expect(); }
 
   // Makes the last preparation of an update that may throw. Throws the errors of the optimizer's `at`, and an Error for a
   // setting that is not finite.
@@ -200,18 +181,8 @@ class DenseState : public Counted {
                 Rule const& rule) noexcept(Space::host_readable) {
     slots_.apply(values, gradients, count, first - begin_, scale, rule);
   }
-  // Ends the update, once all parts were applied: the step counts.
-  void end_update() {
-    change_.updated(optimizer_);
-    ++steps_;
-  }
   // Ends an update made by a graph.
-  void replayed() { end_update(); }
-  // Sets the number of updates so far, on a rank without a part in them.
-  void catch_up(std::int64_t steps) {
-    if (steps > steps_) change_.updated(optimizer_);
-    steps_ = steps;
-  }
+  void replayed() { this->end_update(); }
 
   // Returns the optimizer's slot of this name, of elements [first_owned(), …), or of the rows there.
   template <class S>
@@ -232,10 +203,7 @@ class DenseState : public Counted {
   void visit(A& archive) {
     Items<A> items{archive, name()};
     items.same("optimizer.name", optimizer_name<O>());
-    items.number("steps", steps_);
-    items.fields("optimizer", optimizer_);
-    change_.visit(items, optimizer_, steps_);
-    if (A::reads && steps_ > 0) given_ = false;
+    this->visit_steps(items);
     auto const rows = static_cast<std::int64_t>(size() / unit_), width = static_cast<std::int64_t>(unit_);
     auto const first = static_cast<std::int64_t>(begin_ / unit_), count = static_cast<std::int64_t>((end_ - begin_) / unit_);
     visit_rows(items, ops_, "values", values_.data(), width, {rows, Share::any, rows, [](std::int64_t i) { return i; }});
@@ -266,11 +234,6 @@ class DenseState : public Counted {
   // The first element of this rank's part, and its end.
   std::size_t begin_, end_;
   Reduce reduce_;
-  O optimizer_;
-  [[no_unique_address]] SettingsChange<O> change_;
-  // True if the slots do not follow some values yet.
-  bool given_ = true;
-  std::int64_t steps_ = 0;
   // Of elements [begin_, end_).
   OptimizerState<T, O, Space> slots_;
 };

@@ -1,5 +1,5 @@
-// The optimizer's state beside the parameters: one array per slot, and the rule applied over elements, rows or a tensor.
-// DenseState and TableRows each have one, for their own elements.
+// The optimizer's state beside the parameters: one array per slot, and the rule applied over elements, rows or a tensor; and its
+// settings, with the steps taken by them. DenseState and TableRows each have both, for their own elements.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,7 @@
 #include "parallax/detail/core/checksum.hpp"
 #include "parallax/detail/kernel/host.hpp"
 #include "parallax/detail/memory/buffer.hpp"
+#include "parallax/detail/optimizer/settings_change.hpp"
 #include "parallax/detail/variable/extent.hpp"
 #include "parallax/detail/variable/resting_rows.hpp"
 #include "parallax/optimizer/optimizer.hpp"
@@ -334,6 +335,65 @@ class OptimizerState {
   std::size_t count_, width_;
   SlotArrays<T, typename O::element_slots, Space> elements_;
   SlotArrays<T, row_slots<O>, Space> rows_;
+};
+
+// Owns. The settings of an optimizer of elements of T, and the steps taken by them: the base of a variable's state. All functions
+// are local.
+template <class T, Optimizer O>
+class OptimizerSteps {
+ public:
+  // Takes the settings of the first update. `given`: slots do not follow the first values yet.
+  OptimizerSteps(O const& optimizer, bool given) : optimizer_{optimizer}, given_{given} {}
+
+  // Returns the settings, to be changed between updates, alike on all ranks: `reserve_update` notes them.
+  O& optimizer() { return optimizer_; }
+  // Returns the settings of the next update.
+  O const& optimizer() const { return optimizer_; }
+  // Returns the number of ended updates, the same on all ranks.
+  std::int64_t steps() const { return steps_; }
+  // Returns one line about the next update, for ranks that differ in something: its number, the optimizer and its settings.
+  std::string update_text() const {
+    return joined({"update ", steps_ + 1, " by ", optimizer_name<O>(), settings_text(optimizer_)});
+  }
+  // Returns the rule of the next update. Throws the errors of the optimizer's `at`.
+  auto next_rule() const { return change_.of(optimizer_, steps_).at(steps_ + 1); }
+
+  // Prepares for parameters from outside. Throws the errors of the optimizer's `at`, and an Error for a setting that is not
+  // finite.
+  void reserve_adoption() const {
+    if constexpr (adopts<O, T>)
+      if (steps_ > 0) static_cast<void>(next_rule()), detail::check_settings(optimizer_);
+  }
+  // Notes that settings are going to change between updates.
+  void expect_change() { change_.expect(); }
+  // Ends the update, once all parts were applied: the next one is another step.
+  void end_update() {
+    change_.updated(optimizer_);
+    ++steps_;
+  }
+  // Sets the number of updates so far, on a rank without a part in them.
+  void catch_up(std::int64_t steps) {
+    if (steps > steps_) change_.updated(optimizer_);
+    steps_ = steps;
+  }
+
+ protected:
+  // Shows an archive all of it.
+  template <class A>
+  void visit_steps(Items<A>& items) {
+    items.number("steps", steps_);
+    items.fields("optimizer", optimizer_);
+    change_.visit(items, optimizer_, steps_);
+    if (A::reads && steps_ > 0) given_ = false;
+  }
+
+  // The settings, and their changes.
+  O optimizer_;
+  [[no_unique_address]] SettingsChange<O> change_;  // for an optimizer that asks for them
+  // True if the slots do not follow some values yet.
+  bool given_;
+  // Number of ended updates.
+  std::int64_t steps_ = 0;
 };
 
 }  // namespace parallax

@@ -20,7 +20,6 @@
 #include "parallax/detail/policy/auto/row_move.hpp"
 #include "parallax/detail/policy/journey/row_plan.hpp"
 #include "parallax/detail/policy/merging.hpp"
-#include "parallax/detail/variable/binding.hpp"
 #include "parallax/detail/variable/registration.hpp"
 #include "parallax/detail/variable/table.hpp"
 #include "parallax/detail/variable/table_rows.hpp"
@@ -182,10 +181,6 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
     } else {
       return false;
     }
-  }
-  // Returns one line about the next update, for ranks that differ in something: its number, the optimizer and its settings.
-  std::string update_text() const {
-    return joined({"update ", this->steps() + 1, " by ", optimizer_name<O>(), settings_text(this->optimizer())});
   }
 
   // Returns this rank's rows, all up to date, to a possible writer.

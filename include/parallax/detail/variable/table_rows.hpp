@@ -15,7 +15,6 @@
 #include "parallax/detail/core/view.hpp"
 #include "parallax/detail/kernel/groups.hpp"
 #include "parallax/detail/memory/buffer.hpp"
-#include "parallax/detail/optimizer/settings_change.hpp"
 #include "parallax/detail/variable/passed_steps.hpp"
 #include "parallax/detail/variable/replaying.hpp"
 #include "parallax/detail/variable/slots.hpp"
@@ -29,7 +28,9 @@ namespace parallax::inline v0_2 {
 // of 16 bits are widened to be read or moved, and rounded after every step that moves them: everything else is of the wide
 // type. All functions are local. On a device they put work in the queue of `ops`.
 template <class T, class Index, Optimizer O, MemorySpace Space>
-class TableRows {
+class TableRows : public OptimizerSteps<computed_type<T>, O> {
+  using Steps = OptimizerSteps<computed_type<T>, O>;
+  using Steps::optimizer_, Steps::change_, Steps::given_, Steps::steps_;
   // Rows that move without a gradient are behind; others never are.
   struct NonePassed {
     using Launched = void;
@@ -57,10 +58,10 @@ class TableRows {
 
   // Makes the slots; the rows' memory comes by `allocate` or `borrow`, before anything else. `optimizer` is copied.
   TableRows(Ops const& ops, Directory<Index> directory, std::int64_t rows, std::int64_t width, O const& optimizer)
-      : ops_{ops},
+      : Steps{optimizer, false},
+        ops_{ops},
         directory_{directory},
         table_{nullptr, rows, width},
-        optimizer_{optimizer},
         slots_{ops, optimizer, static_cast<std::size_t>(rows), static_cast<std::size_t>(width)},
         passed_{ops, static_cast<std::size_t>(rows), optimizer},
         zeros_(settles && Space::host_readable ? static_cast<std::size_t>(width) : 0),
@@ -104,17 +105,11 @@ class TableRows {
   std::int64_t local_rows() const { return table_.rows; }
   // Returns the elements of a row.
   std::int64_t width() const { return table_.width; }
-  // Returns the settings, to be changed between updates, alike on all ranks: `reserve_update` notes them.
-  O& optimizer() { return optimizer_; }
-  // Returns the settings of the next update.
-  O const& optimizer() const { return optimizer_; }
-  // Returns the number of ended updates.
-  std::int64_t steps() const { return steps_; }
   // Returns the rule of the next one; if a device settles rows, with a graph's other arguments. Throws the errors of the
   // optimizer's `at`.
   auto next_rule() const {
-    if constexpr (settles_there) return passed_.launched(steps_ + 1, plain_rule());
-    else return plain_rule();
+    if constexpr (settles_there) return passed_.launched(steps_ + 1, Steps::next_rule());
+    else return Steps::next_rule();
   }
   // Returns the slots beside the rows as they lie, some perhaps of rows that are not settled.
   Slots const& optimizer_state() const { return slots_; }
@@ -165,19 +160,14 @@ class TableRows {
       std::int64_t const row = directory_(keys[i]);
       change_row(row, [&](Wide* values) { f(i, values); });
       if constexpr (follows)
-        if (steps_ > 0) adopt_rows(row, 1, plain_rule());
+        if (steps_ > 0) adopt_rows(row, 1, Steps::next_rule());
     }
     if (steps_ == 0) given_ = true;
   }
-  // Prepares for rows from outside. Throws the errors of the optimizer's `at`.
-  void reserve_adoption() const {
-    if constexpr (follows)
-      if (steps_ > 0) static_cast<void>(plain_rule()), detail::check_settings(optimizer_);
-  }
-  // Has slots follow rows from outside: at once or, before the first update, with it. Throws as above. On a device: in the
-  // order of the queue.
+  // Has slots follow rows from outside: at once or, before the first update, with it. Throws the errors of `reserve_adoption`.
+  // On a device: in the order of the queue.
   void adopt() {
-    reserve_adoption();
+    this->reserve_adoption();
     given_ = true;
     if (steps_ > 0) begin_update();
   }
@@ -190,11 +180,9 @@ class TableRows {
     if constexpr (follows)
       if (std::exchange(given_, false)) {
         settled();
-        adopt_rows(0, local_rows(), plain_rule());
+        adopt_rows(0, local_rows(), Steps::next_rule());
       }
   }
-  // Notes that settings are going to change between updates.
-  void expect_change() { change_.expect(); }
 
   // Returns the number of passed steps taken by rows of the host.
   Replays replays() const {
@@ -205,7 +193,7 @@ class TableRows {
   // Makes the last preparation of an update that may throw. Notes the optimizer's settings if they changed. When many notes
   // have gathered, old rows are settled, some in each step, and notes are dropped. No bit of any read changes by this.
   void reserve_update() {
-    auto const rule = plain_rule();  // errors of `at` are thrown before the commit
+    auto const rule = Steps::next_rule();  // errors of `at` are thrown before the commit
     detail::check_settings(optimizer_);
     if constexpr (settles) note_settings(rule);
   }
@@ -213,7 +201,7 @@ class TableRows {
   void reserve_launch() {
     begin_update();
     if constexpr (settles_there) {
-      note_settings(plain_rule());
+      note_settings(Steps::next_rule());
       passed_.know(ops_, steps_);
     }
   }
@@ -258,16 +246,6 @@ class TableRows {
     }
     if constexpr (settles && !settles_there)
       for (std::int64_t i = 0; i < gradients.rows; ++i) passed_.of(first + i) = steps_ + 1;
-  }
-  // Ends the update: the next one is another step.
-  void end_update() {
-    change_.updated(optimizer_);
-    ++steps_;
-  }
-  // Sets the number of updates so far, if there are no rows.
-  void catch_up(std::int64_t steps) {
-    if (steps > steps_) change_.updated(optimizer_);
-    steps_ = steps;
   }
 
   // Room for a move's other rows: the memory of TableRows, of as many rows as will be here.
@@ -320,10 +298,7 @@ class TableRows {
   void visit(Items<A>& items, Extent const& extent) {
     if constexpr (settles && !A::reads)  // notes needed by rows here may be gone, if many rows are old
       if (auto const from = passed_.history().shown_from(); from > passed_.history().oldest()) settle_up_to(from);
-    items.number("steps", steps_);
-    items.fields("optimizer", optimizer_);
-    change_.visit(items, optimizer_, steps_);
-    if (A::reads && steps_ > 0) given_ = false;
+    this->visit_steps(items);
     visit_rows(items, ops_, "values", table_.data, width(), extent);
     slots_.visit(items, extent);
     if constexpr (settles) passed_.visit(items, ops_, extent, steps_);
@@ -331,8 +306,6 @@ class TableRows {
   }
 
  private:
-  // Returns the optimizer's rule of the next update.
-  auto plain_rule() const { return change_.of(optimizer_, steps_).at(steps_ + 1); }
   // Has the slots of some rows, from `first` on, follow them.
   template <class Rule>
   void adopt_rows(std::int64_t first, std::int64_t count, Rule const& rule) noexcept(Space::host_readable) {
@@ -346,7 +319,7 @@ class TableRows {
   auto rule() const {
     if constexpr (settles_there) {
       auto const* const there = next_there();
-      return typename Ops::template Placed<decltype(optimizer_.at(1))>{plain_rule(), there ? &there->own.rule : nullptr};
+      return typename Ops::template Placed<decltype(optimizer_.at(1))>{Steps::next_rule(), there ? &there->own.rule : nullptr};
     } else {
       return ops_.placed(next_rule(), *this);
     }
@@ -487,12 +460,6 @@ class TableRows {
   // The library's own memory; empty if the rows are the user's.
   Buffer<T, Space> owned_;
   RowsView<T> table_;
-  O optimizer_;
-  [[no_unique_address]] SettingsChange<O> change_;
-  // True if the slots do not follow some values yet.
-  bool given_ = false;
-  // Number of ended updates.
-  std::int64_t steps_ = 0;
   Slots slots_;
   // Used if rows are settled.
   [[no_unique_address]] Passed passed_;
