@@ -192,7 +192,11 @@ TEST_CASE("elements of dense tensors are updated wherever they begin", "[cuda][u
 
 TEST_CASE("a rule that is written for floats alone is called with floats", "[cuda][update]") {
   float parameters[] = {1, 2, 3}, gradients[] = {1, 1, 2}, slots[] = {0, 1, 0};
-  device::apply_elements(nullptr, 3, parameters, gradients, {}, parallax::detail::ProbeRule{}, slots);
+  auto const rule = [](float& parameter, float gradient, float& slot) noexcept {
+    slot += gradient;
+    parameter -= slot;
+  };
+  device::apply_elements(nullptr, 3, parameters, gradients, {}, rule, slots);
   CHECK(std::vector<float>(parameters, parameters + 3) == std::vector<float>{0, 0, 1});
   CHECK(std::vector<float>(slots, slots + 3) == std::vector<float>{1, 2, 2});
 }

@@ -6,6 +6,7 @@
 
 #include "../catch.hpp"
 #include "naive.hpp"
+#include "operations.hpp"
 #include "parallax/detail/core/config.hpp"
 #include "parallax/detail/kernel/host.hpp"
 
@@ -111,5 +112,5 @@ TEMPLATE_TEST_CASE("a rule is applied to the rows that indices name, and to no o
 TEST_CASE("applying a rule cannot throw", "[kernel][apply]") {
   auto const rule = descend(0.1f);
   STATIC_REQUIRE(noexcept(Host::apply_elements(0, static_cast<float*>(nullptr), nullptr, 1, rule)));
-  STATIC_REQUIRE(parallax::RowOperations<Host>);
+  STATIC_REQUIRE(operations::RowOperations<Host>);
 }
