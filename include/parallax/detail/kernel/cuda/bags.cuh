@@ -167,15 +167,14 @@ void sum_terms(cudaStream_t stream, RowTerms<T> const& terms, std::uint32_t cons
   if (first == last || terms.rows.width == 0) return;
   RowsView<T> const sums{out, static_cast<std::int64_t>(last - first), terms.rows.width};
   detail::with_packs(
-      [&]<int N>(std::integral_constant<int, N>) {
-        unsigned const lanes = detail::lanes_for(terms.rows.width / N);
+      [&]<int N>() {
+        std::int64_t const packs = terms.rows.width / N;
         detail::TermRuns const runs{order, offsets, inverse, count};
         T* const later = inverse && count > sum_chunk ? static_cast<T*>(scratch) : nullptr;
         if (later)
-          launch(stream, detail::grid_for(detail::ceil_div(count / sum_chunk, detail::teams_for(lanes))), block_threads, 0,
-                 detail::sum_later_terms_kernel<N, T>, terms, runs, first, last, later, lanes);
-        launch(stream, detail::grid_for(detail::ceil_div(last - first, detail::teams_for(lanes))), block_threads, 0,
-               detail::sum_terms_kernel<N, T>, terms, runs, first, last, later, out, lanes);
+          detail::launch_teams(stream, count / sum_chunk, packs, detail::sum_later_terms_kernel<N, T>, terms, runs, first, last,
+                               later);
+        detail::launch_teams(stream, last - first, packs, detail::sum_terms_kernel<N, T>, terms, runs, first, last, later, out);
       },
       terms.rows, sums);
 }

@@ -165,10 +165,7 @@ __global__ void __launch_bounds__(block_threads) add_groups_kernel(double const*
 template <class T>
 void add_to(cudaStream_t stream, T* out, std::type_identity_t<T> const* in, std::uint64_t n) {
   detail::with_packs(
-      [&]<int N>(std::integral_constant<int, N>) {
-        launch(stream, detail::grid_for(detail::ceil_div(n, block_threads * N)), block_threads, 0, detail::add_to_kernel<N, T>,
-               out, in, n);
-      },
+      [&]<int N>() { detail::launch_over(stream, n, block_threads * N, detail::add_to_kernel<N, T>, out, in, n); },
       RowsView<T>{out, 1, 0}, RowsView<T const>{in, 1, 0});
 }
 
@@ -177,10 +174,7 @@ template <class From, class To>
 void convert(cudaStream_t stream, From const* in, std::uint64_t n, To* out) {
   if (n == 0) return;
   detail::with_packs(
-      [&]<int N>(std::integral_constant<int, N>) {
-        launch(stream, detail::grid_for(detail::ceil_div(n, block_threads * N)), block_threads, 0,
-               detail::convert_kernel<N, From, To>, in, n, out);
-      },
+      [&]<int N>() { detail::launch_over(stream, n, block_threads * N, detail::convert_kernel<N, From, To>, in, n, out); },
       RowsView<From const>{in, 1, 0}, RowsView<To const>{out, 1, 0});
 }
 
@@ -188,10 +182,7 @@ void convert(cudaStream_t stream, From const* in, std::uint64_t n, To* out) {
 template <class T>
 void scale_down(cudaStream_t stream, T* values, std::uint64_t n, Computed<T> divisor) {
   detail::with_packs(
-      [&]<int N>(std::integral_constant<int, N>) {
-        launch(stream, detail::grid_for(detail::ceil_div(n, block_threads * N)), block_threads, 0,
-               detail::scale_down_kernel<N, T>, values, n, divisor);
-      },
+      [&]<int N>() { detail::launch_over(stream, n, block_threads * N, detail::scale_down_kernel<N, T>, values, n, divisor); },
       RowsView<T>{values, 1, 0});
 }
 

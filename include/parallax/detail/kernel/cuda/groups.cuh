@@ -15,7 +15,7 @@ namespace detail {
 
 // The mask of a whole warp.
 inline constexpr unsigned all_lanes = 0xffffffffu;
-inline constexpr int tile_items = 8;                                     // keys a thread
+inline constexpr int tile_items = 8;                                    // keys a thread
 inline constexpr std::uint32_t tile_keys = tile_items * block_threads;  // keys a block
 
 // Returns a thread's place in its warp, the warp's place in the block, and the mask of the lanes before this one.

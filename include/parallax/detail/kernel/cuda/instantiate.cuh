@@ -88,8 +88,7 @@ template <class T, class Index, class Rule, class... S, class... R>
 constexpr auto updating_rows(slot_types<S...>, slot_types<R...>) {
   using C = computed_type<T>;
   using Function = void (Ops::*)(std::span<Index const>, std::uint32_t const*, Directory<Index>, RowsView<T>, C const*, C,
-                                 Rule const&,
-                                 Slots<parallax::detail::slot_type<S, C>...> const&,
+                                 Rule const&, Slots<parallax::detail::slot_type<S, C>...> const&,
                                  Slots<parallax::detail::slot_type<R, C>...> const&) const;
   return static_cast<Function>(&Ops::apply_rows);
 }

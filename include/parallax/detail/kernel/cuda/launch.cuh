@@ -70,11 +70,10 @@ PARALLAX_HOST_DEVICE constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint
 
 // Returns the current device's multiprocessors; 0 if there is none. Asked of the runtime each time: it answers from memory.
 inline unsigned multiprocessors() {
-  int device = 0, count = 0;
-  if (cudaGetDevice(&device) == cudaSuccess &&
-      cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) == cudaSuccess)
+  int count = 0;
+  if (cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, current_device()) == cudaSuccess)
     return static_cast<unsigned>(count);
-  static_cast<void>(cudaGetLastError());  // a handled error is none of the launch behind it
+  forget_last_error();  // a handled error is none of the launch behind it
   return 0;
 }
 
@@ -82,6 +81,13 @@ inline unsigned multiprocessors() {
 // `waves` times over at eight blocks a multiprocessor, so a device-side count below `work` leaves few blocks without any.
 inline unsigned grid_for(std::uint64_t work, unsigned waves = 4) {
   return static_cast<unsigned>(std::min<std::uint64_t>(work, std::max(1u, multiprocessors() * 8 * waves)));
+}
+
+// Launches a kernel that strides over `work`, of which a block takes `each` at a time.
+template <class... P>
+void launch_over(cudaStream_t stream, std::uint64_t work, unsigned each, void (*kernel)(P...),
+                 std::type_identity_t<P>... arguments) {
+  launch(stream, grid_for(ceil_div(work, each)), block_threads, 0, kernel, arguments...);
 }
 
 }  // namespace detail

@@ -20,9 +20,6 @@ struct alignas(N * sizeof(T)) Pack {
 };
 
 inline constexpr std::size_t widest_access = 16;  // bytes
-// Elements of T in the widest access.
-template <class T>
-inline constexpr int pack_size = widest_access / sizeof(T);
 
 // The machine's word of so many bytes: a load or store of one is one instruction. Packs of 32 bytes are two words of 16. Stores
 // are asked for by name (__stwb, a plain store), for compilers take others apart again.
@@ -78,14 +75,14 @@ bool in_packs(RowsView<T>... tables) {
   return (rows_aligned(tables, N * sizeof(T)) && ...);
 }
 
-// Calls f with std::integral_constant of the number of elements of each table that a thread moves at once: as many of the
-// largest as 16 bytes hold, if all tables lie so, else 1. Launchers choose their kernel by it, on the host.
+// Calls f<N>() with the number of elements of each table that a thread moves at once: as many of the largest as 16 bytes hold,
+// if all tables lie so, else 1. Launchers choose their kernel by it, on the host.
 template <class F, class... T>
 void with_packs(F const& f, RowsView<T>... tables) {
   constexpr std::size_t largest = std::max({sizeof(T)...});
   constexpr int n = static_cast<int>(widest_access / largest);
-  if (in_packs<n>(tables...)) f(std::integral_constant<int, n>{});
-  else f(std::integral_constant<int, 1>{});
+  if (in_packs<n>(tables...)) f.template operator()<n>();
+  else f.template operator()<1>();
 }
 
 // Returns the threads that share a row: the fewest with as few steps as 32.
@@ -95,6 +92,13 @@ inline unsigned lanes_for(std::int64_t packs) {
   return static_cast<unsigned>(ceil_div(static_cast<std::uint64_t>(packs), steps));
 }
 inline unsigned teams_for(unsigned lanes) { return block_threads / lanes; }  // in a block
+
+// Launches a kernel whose teams stride over `rows`, of `packs` packs each. The lanes of a team are its last argument.
+template <class... P, class... A>
+void launch_teams(cudaStream_t stream, std::uint64_t rows, std::int64_t packs, void (*kernel)(P...), A const&... arguments) {
+  unsigned const lanes = lanes_for(packs);
+  launch_over(stream, rows, teams_for(lanes), kernel, arguments..., lanes);
+}
 
 // A thread's place among teams of `lanes` threads: its team and its lane. Threads left over at a block's end have none.
 struct Team {

@@ -115,8 +115,8 @@ template <class Id, class Layout, class Index>
 void place_ids(cudaStream_t stream, Id const* ids, std::uint64_t n, Layout const& layout, Index const* bases,
                StackView<Index> const& stack, bool hashes, Index* keys) {
   if (n == 0) return;
-  launch(stream, detail::grid_for(detail::ceil_div(n, block_threads)), block_threads, 0,
-         detail::place_ids_kernel<Id, Layout, Index>, ids, n, layout, layout.rows(), bases, stack, hashes, keys);
+  detail::launch_over(stream, n, block_threads, detail::place_ids_kernel<Id, Layout, Index>, ids, n, layout, layout.rows(),
+                      bases, stack, hashes, keys);
 }
 
 // begins[b] = offsets[b] for b <= bags, but not above n. Behind them are as many numbers as blocks_of_offsets says: each

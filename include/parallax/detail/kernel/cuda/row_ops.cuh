@@ -277,8 +277,7 @@ void RowOps<CudaSpace>::scale_down(T* values, std::int64_t n, std::type_identity
 template <class T>
 void RowOps<CudaSpace>::scale_rows_down(T* values, std::int64_t width, std::span<std::uint32_t const> counts) const {
   RowsView<T> const rows{values, static_cast<std::int64_t>(counts.size()), width};
-  device::detail::with_packs(
-      [&]<int N>(std::integral_constant<int, N>) { device::detail::scale_rows_down<N>(stream(), rows, counts.data()); }, rows);
+  device::detail::with_packs([&]<int N>() { device::detail::scale_rows_down<N>(stream(), rows, counts.data()); }, rows);
 }
 template <class T>
 void RowOps<CudaSpace>::scale_counted_rows_down(T* values, std::int64_t rows, std::int64_t width) const {
@@ -289,7 +288,7 @@ template <class T>
 void RowOps<CudaSpace>::first_non_finite(RowsView<T const> rows, NonFiniteElement* out) const {
   bool const packed = rows.contiguous();
   device::detail::with_packs(
-      [&]<int N>(std::integral_constant<int, N>) {
+      [&]<int N>() {
         unsigned const lanes = packed ? 0 : device::detail::lanes_for(rows.width / N);
         auto const count = static_cast<std::uint64_t>(rows.rows);
         std::uint64_t const work =

@@ -55,10 +55,9 @@ bool try_move_rows(cudaStream_t stream, RowsView<T> table, std::span<Index const
   RowsView<T> const packed{rows, static_cast<std::int64_t>(indices.size()), table.width};
   if (!rows_aligned(table, sizeof(Unit)) || !rows_aligned(packed, sizeof(Unit))) return false;
   constexpr auto elements = static_cast<std::int64_t>(sizeof(Unit) / sizeof(T));
-  unsigned const lanes = lanes_for(table.width / elements);
-  launch(stream, grid_for(ceil_div(indices.size(), teams_for(lanes) * rows_at_once)), block_threads, 0,
-         move_rows_kernel<gather, Unit, Index>, reinterpret_cast<Unit*>(table.data), table.stride / elements,
-         table.width / elements, indices.data(), directory, table.rows, count, reinterpret_cast<Unit*>(rows), lanes);
+  launch_teams(stream, ceil_div(indices.size(), rows_at_once), table.width / elements, move_rows_kernel<gather, Unit, Index>,
+               reinterpret_cast<Unit*>(table.data), table.stride / elements, table.width / elements, indices.data(), directory,
+               table.rows, count, reinterpret_cast<Unit*>(rows));
   return true;
 }
 
@@ -97,15 +96,6 @@ __global__ void __launch_bounds__(block_threads)
       store<N>(row + at, sum);
     }
   }
-}
-
-// Launches the kernel for packs of N elements.
-template <int N, class T, class Index>
-void add_rows(cudaStream_t stream, RowsView<T> table, std::span<Index const> indices, Directory<Index> directory, Count count,
-              T const* rows) {
-  unsigned const lanes = lanes_for(table.width / N);
-  launch(stream, grid_for(ceil_div(indices.size(), teams_for(lanes))), block_threads, 0, add_rows_kernel<N, T, Index>, table,
-         indices.data(), directory, count, rows, lanes);
 }
 
 // Grid: a team of `lanes` threads takes four rows at a time, in packs of N elements; all teams stride over the rows. Memory:
@@ -158,10 +148,9 @@ void widen_rows(cudaStream_t stream, RowsView<W const> table, std::span<Index co
   if (indices.empty() || table.width == 0) return;
   auto const n = static_cast<std::uint64_t>(indices.size());
   detail::with_packs(
-      [&]<int N>(std::integral_constant<int, N>) {
-        unsigned const lanes = detail::lanes_for(table.width / N);
-        launch(stream, detail::grid_for(detail::ceil_div(n, detail::teams_for(lanes) * detail::rows_at_once)), block_threads, 0,
-               detail::widen_rows_kernel<N, W, Index>, table, indices.data(), directory, n, out, lanes);
+      [&]<int N>() {
+        detail::launch_teams(stream, detail::ceil_div(n, detail::rows_at_once), table.width / N,
+                             detail::widen_rows_kernel<N, W, Index>, table, indices.data(), directory, n, out);
       },
       table, RowsView<Computed<W> const>{out, static_cast<std::int64_t>(n), table.width});
 }
@@ -181,10 +170,12 @@ void scatter_add_rows(cudaStream_t stream, RowsView<T> table, std::span<Index co
                       Directory<std::type_identity_t<Index>> directory, std::type_identity_t<T> const* rows,
                       std::uint32_t const* count = nullptr) {
   if (indices.empty() || table.width == 0) return;
-  constexpr int n = detail::pack_size<T>;
-  RowsView<T const> const packed{rows, static_cast<std::int64_t>(indices.size()), table.width};
-  if (detail::in_packs<n>(table, packed)) detail::add_rows<n>(stream, table, indices, directory, {indices.size(), count}, rows);
-  else detail::add_rows<1>(stream, table, indices, directory, {indices.size(), count}, rows);
+  detail::with_packs(
+      [&]<int N>() {
+        detail::launch_teams(stream, indices.size(), table.width / N, detail::add_rows_kernel<N, T, Index>, table,
+                             indices.data(), directory, detail::Count{indices.size(), count}, rows);
+      },
+      table, RowsView<T const>{rows, static_cast<std::int64_t>(indices.size()), table.width});
 }
 
 }  // namespace parallax::device

@@ -93,9 +93,8 @@ __global__ void __launch_bounds__(block_threads)
 template <class Index>
 void run_lengths(cudaStream_t stream, GroupingView<Index> const& groups, std::uint32_t* out, std::uint32_t first = 0,
                  std::uint32_t last = ~0u) {
-  std::uint32_t const most = groups.most(first, last);
-  launch(stream, detail::grid_for(detail::ceil_div(most, block_threads)), block_threads, 0, detail::run_lengths_kernel<Index>,
-         groups, first, last, out);
+  detail::launch_over(stream, groups.most(first, last), block_threads, detail::run_lengths_kernel<Index>, groups, first, last,
+                      out);
 }
 
 // out[k - first] = the sum of `counts` (one per position) over the positions of distinct key k, modulo 2^32; likewise, but 1 of
@@ -103,9 +102,8 @@ void run_lengths(cudaStream_t stream, GroupingView<Index> const& groups, std::ui
 template <class Index>
 void sum_counts(cudaStream_t stream, std::uint32_t const* counts, GroupingView<Index> const& groups, std::uint32_t* out,
                 std::uint32_t first = 0, std::uint32_t last = ~0u) {
-  std::uint32_t const most = groups.most(first, last);
-  launch(stream, detail::grid_for(detail::ceil_div(most, block_threads / warp_lanes)), block_threads, 0,
-         detail::sum_counts_kernel<Index>, counts, groups, first, last, out);
+  detail::launch_over(stream, groups.most(first, last), block_threads / warp_lanes, detail::sum_counts_kernel<Index>, counts,
+                      groups, first, last, out);
 }
 
 // told[k] = the number of the first distinct key >= bases[first + k * stride], for k below `cuts`; told[cuts] = the number of

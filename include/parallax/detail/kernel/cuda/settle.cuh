@@ -210,17 +210,17 @@ void settle_rows(cudaStream_t stream, Index const* indices, detail::Count count,
   using C = Computed<T>;
   if (count.most == 0 || table.width == 0) return;
   if constexpr (detail::Measures<Rule, T, S...>) {
-    launch(stream, detail::grid_for(detail::ceil_div(count.most, detail::teams_for(detail::measuring_lanes))), block_threads, 0,
-           detail::settle_measured_rows_kernel<C, T, Index, Rule, Slots<S...>, Slots<R...>>, indices, directory, count, ages,
-           table, element_slots, row_slots);
+    detail::launch_over(stream, count.most, detail::teams_for(detail::measuring_lanes),
+                        detail::settle_measured_rows_kernel<C, T, Index, Rule, Slots<S...>, Slots<R...>>, indices, directory,
+                        count, ages, table, element_slots, row_slots);
   } else {
     element_slots.with_on_host([&](RowsView<S>... tables) {
       detail::with_packs(
-          [&]<int N>(std::integral_constant<int, N>) {
+          [&]<int N>() {
             unsigned const lanes = std::bit_ceil(detail::lanes_for(table.width / N));
-            launch(stream, detail::grid_for(detail::ceil_div(count.most, detail::teams_for(lanes))), block_threads, 0,
-                   detail::settle_rows_kernel<N, C, T, Index, Rule, Slots<S...>>, indices, directory, count, ages, table,
-                   element_slots, lanes);
+            detail::launch_over(stream, count.most, detail::teams_for(lanes),
+                                detail::settle_rows_kernel<N, C, T, Index, Rule, Slots<S...>>, indices, directory, count, ages,
+                                table, element_slots, lanes);
           },
           table, tables...);
     });

@@ -195,8 +195,7 @@ void group_many(cudaStream_t stream, Index const* keys, int bits, GroupingView<I
   cub::DoubleBuffer<Key> sorted{part(plan.keys[0], Key{}), part(plan.keys[1], Key{})};
   cub::DoubleBuffer<std::uint32_t> order{part(plan.positions[0], 0u), part(plan.positions[1], 0u)};
   std::uint32_t* const runs = part(plan.runs, 0u);
-  launch(stream, grid_for(ceil_div(n, block_threads)), block_threads, 0, number_keys_kernel<Key, Index>, keys, n,
-         sorted.Current(), order.Current());
+  launch_over(stream, n, block_threads, number_keys_kernel<Key, Index>, keys, n, sorted.Current(), order.Current());
   std::size_t enough = std::numeric_limits<std::size_t>::max();
   if (bits > 0)
     check(cub::DeviceRadixSort::SortPairs(scratch + plan.sort, enough, sorted, order, out.count, 0, bits, stream),

@@ -20,7 +20,7 @@ namespace detail {
 // at a time. Positions have 32 bits here, as in groupings: in registers each takes half as much.
 template <int N, class V>
 __device__ void sum_rows_of(RowsView<V const> values, std::uint32_t const* order, std::uint32_t first, std::uint32_t last,
-                          std::int64_t column, Computed<V> (&sum)[N]) {
+                            std::int64_t column, Computed<V> (&sum)[N]) {
   auto const row = [&](std::uint32_t i) { return load<N>(values.row(order[i]) + column); };
   auto const add_row = [&](Pack<V, N> const& addend) {
     for (int k = 0; k < N; ++k) sum[k] = add(sum[k], widened(addend.at[k]));
@@ -146,10 +146,8 @@ RunSums<V, Index> sum_later_chunks(cudaStream_t stream, RowsView<V const> values
                                    void* scratch, std::uint32_t first = 0, std::uint32_t last = ~0u) {
   auto* const later = static_cast<Computed<V>*>(scratch);
   RunSums<V, Index> const sums{values, groups, later, first, last};
-  unsigned const lanes = lanes_for(values.width / N);
   if (groups.count > sum_chunk)
-    launch(stream, grid_for(ceil_div(groups.count / sum_chunk, teams_for(lanes))), block_threads, 0,
-           sum_later_chunks_kernel<N, V, Index>, sums, later, lanes);
+    launch_teams(stream, groups.count / sum_chunk, values.width / N, sum_later_chunks_kernel<N, V, Index>, sums, later);
   return sums;
 }
 
@@ -173,11 +171,9 @@ void coalesce(cudaStream_t stream, RowsView<V const> values, GroupingView<Index>
   if (most == 0 || values.width == 0) return;
   RowsView<T> const sums{out, static_cast<std::int64_t>(most), values.width};
   detail::with_packs(
-      [&]<int N>(std::integral_constant<int, N>) {
-        unsigned const lanes = detail::lanes_for(values.width / N);
-        launch(stream, detail::grid_for(detail::ceil_div(most, detail::teams_for(lanes))), block_threads, 0,
-               detail::coalesce_kernel<N, V, Index, T>,
-               detail::sum_later_chunks<N>(stream, values, groups, scratch, first, last), out, lanes);
+      [&]<int N>() {
+        detail::launch_teams(stream, most, values.width / N, detail::coalesce_kernel<N, V, Index, T>,
+                             detail::sum_later_chunks<N>(stream, values, groups, scratch, first, last), out);
       },
       values, sums);
 }

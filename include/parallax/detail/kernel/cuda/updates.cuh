@@ -134,7 +134,9 @@ __device__ void update_ahead(Rule const& given, Get const& get, Loaded<T, N> par
 
 // True of a rule with more intermediate results than 64 registers hold beside a pack.
 template <class Rule>
-inline constexpr bool is_large = requires { requires Rule::large; };
+inline constexpr bool is_large = requires {
+  requires Rule::large;
+};
 template <class Rule>
 inline constexpr bool is_large<PlacedRule<Rule>> = is_large<Rule>;
 
@@ -271,10 +273,8 @@ void update_rows(cudaStream_t stream, Source const& source, Index const* indices
            update_measured_rows_kernel<N, Source, C, T, Index, Rule, Slots<S...>, Slots<R...>>, source, indices, directory,
            count, scaling, table, rule, element_slots, row_slots);
   } else {
-    unsigned const lanes = lanes_for(table.width / N);
-    launch(stream, grid_for(ceil_div(count.most, teams_for(lanes))), block_threads, 0,
-           update_rows_kernel<N, Source, C, T, Index, Rule, Slots<S...>>, source, indices, directory, count, scaling, table,
-           rule, element_slots, lanes);
+    launch_teams(stream, count.most, table.width / N, update_rows_kernel<N, Source, C, T, Index, Rule, Slots<S...>>, source,
+                 indices, directory, count, scaling, table, rule, element_slots);
   }
 }
 
@@ -352,7 +352,7 @@ void update_runs(cudaStream_t stream, RowsView<V const> values, GroupingView<Ind
   if (groups.count == 0 || table.width == 0) return;
   element_slots.with_on_host([&](RowsView<S>... tables) {
     detail::with_packs(
-        [&]<int N>(std::integral_constant<int, N>) {
+        [&]<int N>() {
           detail::update_rows<N>(stream, detail::sum_later_chunks<N>(stream, values, groups, scratch), groups.keys, directory,
                                  {groups.count, groups.distinct}, scaling, table, rule, element_slots, row_slots);
         },
@@ -371,7 +371,7 @@ void apply_rows(cudaStream_t stream, std::span<Index const> indices, Directory<I
   if (indices.empty() || table.width == 0) return;
   element_slots.with_on_host([&](RowsView<S>... tables) {
     detail::with_packs(
-        [&]<int N>(std::integral_constant<int, N>) {
+        [&]<int N>() {
           detail::update_rows<N>(stream, detail::PackedRows<V>{gradients, table.width}, indices.data(), directory,
                                  {indices.size(), count}, scaling, table, rule, element_slots, row_slots);
         },
@@ -389,7 +389,7 @@ void apply_spaced_rows(cudaStream_t stream, RowsView<T> table, RowsView<V const>
   std::uint32_t const* const in_order = nullptr;
   element_slots.with_on_host([&](RowsView<S>... tables) {
     detail::with_packs(
-        [&]<int N>(std::integral_constant<int, N>) {
+        [&]<int N>() {
           detail::update_rows<N>(stream, detail::SpacedRows<V>{gradients.data, gradients.width, gradients.stride, skips},
                                  in_order, {}, {static_cast<std::uint64_t>(table.rows)}, scaling, table, rule, element_slots,
                                  row_slots);
@@ -418,10 +418,10 @@ void apply_elements(cudaStream_t stream, std::uint64_t n, T* parameters, V const
                 "parallax: gradients are of the parameters' type, or both of 16 bits or float");
   if (n == 0) return;
   detail::with_packs(
-      [&]<int N>(std::integral_constant<int, N>) {
-        launch(stream, detail::grid_for(detail::ceil_div(n, block_threads * N)), block_threads, 0,
-               detail::update_elements_kernel<N, Computed<T>, V, T, Rule, Slots<S...>>, n, gradients, scaling, parameters, rule,
-               Slots<S...>{RowsView<S>{slot, 1, 0}...});
+      [&]<int N>() {
+        detail::launch_over(stream, n, block_threads * N,
+                            detail::update_elements_kernel<N, Computed<T>, V, T, Rule, Slots<S...>>, n, gradients, scaling,
+                            parameters, rule, Slots<S...>{RowsView<S>{slot, 1, 0}...});
       },
       RowsView<T>{parameters, 1, 0}, RowsView<V const>{gradients, 1, 0}, RowsView<S>{slot, 1, 0}...);
 }
