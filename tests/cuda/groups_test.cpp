@@ -4,8 +4,7 @@
 
 #include "cases.hpp"
 #include "grouped.hpp"
-#include "parallax/detail/kernel/cuda/bags.cuh"
-#include "parallax/detail/kernel/cuda/runs.cuh"
+#include "parallax/detail/kernel/cuda/row_ops.cuh"
 #include "parallax/detail/kernel/cuda/sort.cuh"
 #include "parallax/detail/kernel/host.hpp"
 
@@ -28,7 +27,8 @@ void agree_on_bags(cases::Draw& draw, parallax::Grouping<Index> const& groups, G
   std::vector<std::uint32_t> of_index(n), kept(bags), host_of_index(n), host_kept(bags);
   std::vector<double> shares(n), host_shares(n);
   Host::place_in_bags(begins, groups, host_of_index.data(), host_kept.data(), host_shares.data());
-  device::place_in_bags(nullptr, begins, there.view(), of_index.data(), kept.data(), shares.data());
+  parallax::RowOps<parallax::CudaSpace>{parallax::CudaQueue{}}.place_in_bags(begins, there.view(), of_index.data(), kept.data(),
+                                                                             shares.data(), {});
   REQUIRE(of_index == host_of_index);
   REQUIRE(kept == host_kept);
   REQUIRE(shares == host_shares);
@@ -90,7 +90,8 @@ void agrees_with_the_host(cases::Draw& draw, std::vector<Index> const& keys, std
     std::size_t const cuts = (bases.size() + 1) / 2;
     std::vector<std::uint32_t> told(cuts + 3);
     std::vector<std::uint32_t> const wrongs(static_cast<std::size_t>(draw.below(257)), 3);
-    device::cut_groups(nullptr, cut.view(), bases.data(), bases.size() % 2 == 0, 2, cuts, end, wrongs, told.data());
+    parallax::RowOps<parallax::CudaSpace> const ops{parallax::CudaQueue{}};
+    ops.cut_groups(cut.view(), bases.data(), bases.size() % 2 == 0, 2, cuts, end, wrongs, told.data());
     std::span const distinct{expected.keys.data(), u - one_is_none};
     for (std::size_t k = 0; k < cuts; ++k) {
       std::size_t const at = (bases.size() % 2 == 0) + 2 * k;

@@ -254,7 +254,8 @@ TEST_CASE("a batch is placed, padded and pooled by what it names", "[sectors]") 
   Groups groups{ids};
   double const u = groups.u();
   Array<std::uint32_t> told{7};
-  device::cut_groups(nullptr, groups.view(), bases.data(), 0, 1, 5, rows, {}, told.data());
+  parallax::RowOps<parallax::CudaSpace> const ops{parallax::CudaQueue{}};
+  ops.cut_groups(groups.view(), bases.data(), 0, 1, 5, rows, {}, told.data());
   constexpr std::uint32_t capacity = 400, places = 4 * (capacity + 1);
   Array<std::int64_t> padded_keys{places};
   Array<std::uint32_t> padded_offsets{places + 1}, padded_inverse{n}, padded_distinct{1};
@@ -265,8 +266,8 @@ TEST_CASE("a batch is placed, padded and pooled by what it names", "[sectors]") 
        numbers("inverse", groups.inverse, n * 4), numbers("to keys", padded_keys, 0, places * 8.0),
        numbers("to offsets", padded_offsets, 0, (places + 1) * 4.0), numbers("to inverse", padded_inverse, 0, n * 4)},
       [&] {
-        device::pad_groups(
-            nullptr, groups.view(), told.data(), {4, capacity, true}, rows,
+        ops.pad_groups<std::int64_t>(
+            groups.view(), told.data(), {4, capacity, true}, rows,
             {padded_keys.data(), padded_offsets.data(), groups.order.data(), padded_inverse.data(), padded_distinct.data(), n},
             reinterpret_cast<device::PaddingTally*>(tally.data()));
       });

@@ -21,3 +21,7 @@ template void parallax::device::add_blocks<2>(cudaStream_t, double*, std::uint64
 template void parallax::device::convert(cudaStream_t, parallax::BFloat16 const*, std::uint64_t, float*);
 template void parallax::device::convert(cudaStream_t, float const*, std::uint64_t, parallax::Float16*);
 template void Ops::put_bytes(parallax::device::ByteList const&, std::byte*) const;
+template void Ops::widen_rows(parallax::RowsView<parallax::BFloat16 const>, std::span<std::int64_t const>,
+                              parallax::Directory<std::int64_t>, float*) const;
+template void Ops::widen_rows(parallax::RowsView<parallax::Float16 const>, std::span<std::int32_t const>,
+                              parallax::Directory<std::int32_t>, float*) const;

@@ -22,9 +22,4 @@ ROWS_BY_ALL(double)
 ROWS_BY_ALL(__nv_bfloat16)
 ROWS_BY_ALL(__half)
 
-#define WIDENED(T, I) \
-  template void pc::widen_rows<T, I>(cudaStream_t, RowsView<T const>, std::span<I const>, Directory<I>, float*);
-WIDENED(parallax::BFloat16, std::int64_t)
-WIDENED(parallax::Float16, std::int32_t)
-
 template __global__ void pc::detail::copy_all_kernel<pc::block_threads>(pc::CopyList, unsigned);

@@ -16,7 +16,13 @@ void update(cudaStream_t stream, parallax::RowsView<V const> values, pc::Groupin
   pc::update_runs(stream, values, groups, {}, {}, table, rule, slots, row_slots, nullptr);
   pc::apply_rows(stream, std::span<Index const>{groups.keys, groups.count}, {}, table, values.data, {}, rule, slots, row_slots,
                  groups.distinct);
-  pc::apply_spaced_rows(stream, table, values, true, {}, rule, slots, row_slots);
+  pc::detail::with_packs(
+      [&]<int N>() {
+        pc::detail::update_rows<N>(stream, pc::detail::SpacedRows<V>{values.data, values.width, values.stride, true},
+                                   static_cast<std::uint32_t const*>(nullptr), {}, {5}, pc::Scaling<pc::Computed<T>>{}, table,
+                                   rule, slots, row_slots);
+      },
+      slots, table, values);
   slots.with_on_host([&](auto... tables) {
     if constexpr (!pc::detail::Measures<pc::BareRule<RuleOf<O>>, T, S...>)
       pc::apply_elements(stream, 5, table.data, values.data, {}, rule, tables.data...);

@@ -164,7 +164,8 @@ struct RowOps<CudaSpace> {
   // they are no offsets of n indices. None is above n. In device memory.
   template <class Offset>
   void take_offsets(Offset const* offsets, std::size_t bags, std::size_t n, std::uint32_t* begins) const;
-  // Rows of the table by key, as the layout says: of the first *count of `most` keys.
+  // rows[i] = the row of the table behind keys[i], as the layout says: the inverse of place_ids. Keys are below the number of
+  // rows. There are `most` of them, or, unless `count` is null, *count, in device memory.
   template <class Layout, class Index>
   void rows_of_keys(Index const* keys, std::size_t most, std::uint32_t const* count, Layout const& layout, Index const* bases,
                     Index* rows) const;
@@ -177,15 +178,19 @@ struct RowOps<CudaSpace> {
 
   // Of groups in device memory: told[k] = the first distinct key >= bases[first + k * stride], for k below `cuts`; behind them
   // the number of distinct keys below `bound`, the number of positions of the others (one key at most), and the sum of
-  // `wrongs`, at most 256 numbers. From here on this key is no distinct one. All lies in device memory.
+  // `wrongs`, at most 256 numbers. From here on this key is no distinct one; no base is above it. All lies in device memory.
   template <class Index>
   void cut_groups(device::GroupingView<Index> const& groups, Index const* bases, std::size_t first, std::size_t stride,
                   std::size_t cuts, std::int64_t bound, std::span<std::uint32_t const> wrongs, std::uint32_t* told) const;
-  // As device::pad_groups and device::drop_padding (detail/kernel/cuda/padding.cuh) say.
+  // Pads cut groups, by `told` (see cut_groups): each owner's distinct keys, and behind them `bound`, capacity places in all,
+  // and one more, bound + 1 if the batch misfits, else bound. `to` has places for all owners and shares the order of `from`; a
+  // place without a key has an empty run; the inverse of positions without a place is the number of places. With wrong offsets
+  // no position has one. `tally` is added to.
   template <class Index>
   void pad_groups(device::GroupingView<Index> const& from, std::uint32_t const* told, device::Padding const& padding,
                   std::int64_t bound, device::GroupingView<Index> const& to, device::PaddingTally* tally) const;
-  // Of groups of padded keys: `bound` and keys above are no distinct keys, and with bound + 1 there is none at all.
+  // Drops the padding of groups of keys from all ranks: `bound` and keys above it are no distinct keys from here on, and if a
+  // rank has sent bound + 1 there is none at all.
   template <class Index>
   void drop_padding(device::GroupingView<Index> const& groups, std::int64_t bound) const;
   // out[k - first] = the number of positions of distinct key k, for k in [first, last) as far as there are keys.
@@ -248,7 +253,8 @@ struct RowOps<CudaSpace> {
   void sum_term_runs(RowTerms<T> const& terms, std::span<std::uint32_t const> offsets, T* out) const {
     sum_terms(terms, nullptr, offsets.data(), 0, offsets.size() - 1, out, nullptr, 0);
   }
-  // As the host's place_in_bags; everything lies on the device. If one of `wrongs` is not 0 no index is in a bag.
+  // As the host's place_in_bags; everything lies on the device. If one of `wrongs` is not 0 bags begin anywhere, and no index
+  // is in one.
   template <class T, class Index>
   void place_in_bags(std::span<std::uint32_t const> begins, device::GroupingView<Index> const& groups, std::uint32_t* of_index,
                      std::uint32_t* kept, T* shares, std::span<std::uint32_t const> wrongs) const;
@@ -321,34 +327,33 @@ struct RowOps<CudaSpace> {
   // Tables may be of numbers of 16 bits, rounded as they are written; gradients and slots are of the type of computation.
   // For table rows `directory(indices[i])`, by the packed rows of `gradients`. The indices differ; if `count`, of device
   // memory, is not null, only the first *count are some. `element_slots` and `row_slots`: by the function above.
-  template <class T, class Index, class Rule, class... S, class... R>
+  template <class T, class Index, class Rule, class ElementSlots, class RowSlots>
   void apply_rows(std::span<Index> indices, std::uint32_t const* count, Directory<std::remove_const_t<Index>> directory,
                   RowsView<T> table, computed_type<T> const* gradients, computed_type<T> scale, Rule const& rule,
-                  device::Slots<S...> const& element_slots, device::Slots<R...> const& row_slots) const;
+                  ElementSlots const& element_slots, RowSlots const& row_slots) const;
   // As `coalesce`, a division and apply_rows in one: by sums, never stored, of the rows of `values` by `groups`. Sums are
   // divided by `divisor`, or by `counts`, one for each distinct key, in device memory, unless null.
-  template <class T, class Index, class Rule, class... S, class... R>
+  template <class T, class Index, class Rule, class ElementSlots, class RowSlots>
   void apply_runs(RowsView<computed_type<T> const> values, device::GroupingView<Index> const& groups,
                   Directory<Index> directory, computed_type<T> divisor, std::uint32_t const* counts, RowsView<T> table,
-                  Rule const& rule, device::Slots<S...> const& element_slots, device::Slots<R...> const& row_slots) const;
+                  Rule const& rule, ElementSlots const& element_slots, RowSlots const& row_slots) const;
   // All rows of `table`, in order, by gradients `gradients.stride` apart. With `skips` the number behind a gradient says how
   // many named its row: if none did, the row is left alone.
-  template <class T, class Rule, class... S, class... R>
+  template <class T, class Rule, class ElementSlots, class RowSlots>
   void apply_spaced_rows(RowsView<T> table, RowsView<computed_type<T> const> gradients, bool skips, computed_type<T> scale,
-                         Rule const& rule, device::Slots<S...> const& element_slots,
-                         device::Slots<R...> const& row_slots) const;
+                         Rule const& rule, ElementSlots const& element_slots, RowSlots const& row_slots) const;
 
   // Table rows `directory(indices[i])` take the steps missed by them, as `ages` says, each with a gradient of zero: the bits of
   // as many apply_rows. The indices differ; if `count`, of device memory, is not null, only the first *count are some. Rules
   // that measure rows measure them in every step.
-  template <class T, class Index, class Rule, class... S, class... R>
+  template <class T, class Index, class Rule, class ElementSlots, class RowSlots>
   void settle_rows(std::span<Index> indices, std::uint32_t const* count, Directory<std::remove_const_t<Index>> directory,
-                   device::RowAges<Rule> const& ages, RowsView<T> table, device::Slots<S...> const& element_slots,
-                   device::Slots<R...> const& row_slots) const;
+                   device::RowAges<Rule> const& ages, RowsView<T> table, ElementSlots const& element_slots,
+                   RowSlots const& row_slots) const;
   // Likewise for all rows of `table`, in order; `ages.settled` begins with the first row's.
-  template <class T, class Rule, class... S, class... R>
-  void settle_all_rows(device::RowAges<Rule> const& ages, RowsView<T> table, device::Slots<S...> const& element_slots,
-                       device::Slots<R...> const& row_slots) const;
+  template <class T, class Rule, class ElementSlots, class RowSlots>
+  void settle_all_rows(device::RowAges<Rule> const& ages, RowsView<T> table, ElementSlots const& element_slots,
+                       RowSlots const& row_slots) const;
 
  private:
   CudaQueue queue_;

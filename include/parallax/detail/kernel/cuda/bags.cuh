@@ -141,19 +141,6 @@ __global__ void __launch_bounds__(block_threads)
 
 }  // namespace detail
 
-// Places a batch of indices in bags. Bag b has indices begins[b] … begins[b + 1] - 1. Writes the bag of each index, of each bag
-// the number of its indices with a distinct key, 1 if none has, and, unless `shares` is null, the quotient 1 / kept for each
-// index. All arrays are on the device; the bits are those of RowOps<HostSpace>::place_in_bags. If one of `wrongs` is not 0 bags
-// begin anywhere, and no index is in one.
-template <class T, class Index>
-void place_in_bags(cudaStream_t stream, std::span<std::uint32_t const> begins, GroupingView<Index> const& groups,
-                   std::uint32_t* of_index, std::uint32_t* kept, T* shares, std::span<std::uint32_t const> wrongs = {}) {
-  std::uint64_t const bags = begins.size() - 1;
-  launch(stream, detail::grid_for(detail::ceil_div(bags, block_threads / warp_lanes)), block_threads, 0,
-         detail::place_in_bags_kernel<T, Index>, begins.data(), bags, groups, of_index, kept, shares, wrongs.data(),
-         static_cast<std::uint32_t>(wrongs.size()));
-}
-
 // Row k - first of out, packed, = the sum of the terms of run k, for k in [first, last): of the terms
 // order[offsets[k]] … order[offsets[k + 1] - 1]; zeros if there are none.
 // Without an order the terms are in it; without offsets each is a run. All arrays of `terms` lie on the device. The bits are

@@ -80,64 +80,14 @@ constexpr auto filling(slot_types<S...>) {
 // Returns apply_elements for a rule, its slots and a kind of scale.
 template <class T, class Scale, class Rule, class... S>
 constexpr auto updating_elements(slot_types<S...>) {
-  using Function = void (Ops::*)(std::int64_t, T*, T const*, Scale, Rule const&, parallax::detail::slot_type<S, T>*...) const;
-  return static_cast<Function>(&Ops::apply_elements);
-}
-// Returns apply_rows, for a rule and its slots of elements and of rows.
-template <class T, class Index, class Rule, class... S, class... R>
-constexpr auto updating_rows(slot_types<S...>, slot_types<R...>) {
-  using C = computed_type<T>;
-  using Function = void (Ops::*)(std::span<Index const>, std::uint32_t const*, Directory<Index>, RowsView<T>, C const*, C,
-                                 Rule const&, Slots<parallax::detail::slot_type<S, C>...> const&,
-                                 Slots<parallax::detail::slot_type<R, C>...> const&) const;
-  return static_cast<Function>(&Ops::apply_rows);
-}
-// Returns apply_runs, likewise.
-template <class T, class Index, class Rule, class... S, class... R>
-constexpr auto updating_runs(slot_types<S...>, slot_types<R...>) {
-  using C = computed_type<T>;
-  using Function = void (Ops::*)(RowsView<C const>, GroupingView<Index> const&, Directory<Index>, C, std::uint32_t const*,
-                                 RowsView<T>, Rule const&, Slots<parallax::detail::slot_type<S, C>...> const&,
-                                 Slots<parallax::detail::slot_type<R, C>...> const&) const;
-  return static_cast<Function>(&Ops::apply_runs);
-}
-// Returns apply_spaced_rows, likewise; it knows no index.
-template <class T, class Rule, class... S, class... R>
-constexpr auto updating_spaced_rows(slot_types<S...>, slot_types<R...>) {
-  using C = computed_type<T>;
-  using Function =
-      void (Ops::*)(RowsView<T>, RowsView<C const>, bool, C, Rule const&, Slots<parallax::detail::slot_type<S, C>...> const&,
-                    Slots<parallax::detail::slot_type<R, C>...> const&) const;
-  return static_cast<Function>(&Ops::apply_spaced_rows);
-}
-
-// Returns settle_rows and settle_all_rows, for optimizers that move rows not named by a step.
-template <class T, class Index, class Rule, class... S, class... R>
-constexpr auto settling_rows(slot_types<S...>, slot_types<R...>) {
-  using C = computed_type<T>;
-  using Of = Slots<parallax::detail::slot_type<S, C>...> const&;
-  using OfRows = Slots<parallax::detail::slot_type<R, C>...> const&;
-  using Some = void (Ops::*)(std::span<Index const>, std::uint32_t const*, Directory<Index>, RowAges<Rule> const&, RowsView<T>,
-                             Of, OfRows) const;
-  using All = void (Ops::*)(RowAges<Rule> const&, RowsView<T>, Of, OfRows) const;
-  return std::tuple{static_cast<Some>(&Ops::settle_rows), static_cast<All>(&Ops::settle_all_rows), &Ops::fill<std::int64_t>};
-}
-
-// Instantiates apply_elements of a rule that adopts parameters. They may be of 16 bits for tables.
-template <class T, class Rule, class... S>
-constexpr auto adopting(slot_types<S...>) {
-  using Function = void (Ops::*)(std::int64_t, T*, T const*, Unscaled, PlacedRule<AdoptingRule<Rule>> const&,
-                                 parallax::detail::slot_type<S, computed_type<T>>*...) const;
-  return static_cast<Function>(&Ops::apply_elements);
+  return &Ops::apply_elements<T, Scale, Rule, parallax::detail::slot_type<S, computed_type<T>>...>;
 }
 
 // Returns the functions of a rule that measures a whole tensor: its sums, the rule made of them, and the latter applied.
 template <class T, std::size_t sums, class Rule, class... S>
 constexpr auto measuring(slot_types<S...>) {
-  using Function =
-      void (Ops::*)(std::int64_t, T*, T const*, T, Rule const&, double*, parallax::detail::slot_type<S, T>*...) const;
   using Finished = Ops::Finished<sums, Rule>;
-  return std::tuple{static_cast<Function>(&Ops::measure_elements), &Ops::finish_rule<sums, Rule>,
+  return std::tuple{&Ops::measure_elements<T, Rule, parallax::detail::slot_type<S, T>...>, &Ops::finish_rule<sums, Rule>,
                     updating_elements<T, T, DeviceBuffer<Finished>>(slot_types<S...>{})};
 }
 
@@ -151,22 +101,31 @@ constexpr auto functions_of_elements() {
   else if constexpr (unit<O> == Unit::tensor) return measuring<T, measure_count<O, T>, Rule>(ElementSlots{});
   else return std::tuple{};
 }
-// Returns the functions for sparse variables, for any unit of the optimizer.
+// Returns slots of these types as operations on rows take them; named by its type alone.
+template <class C, class... S>
+Slots<parallax::detail::slot_type<S, C>...> tables_of(slot_types<S...>);
+// Returns the functions for sparse variables, for any unit of the optimizer: rows that a step names are moved, others settled
+// if the optimizer moves them, and parameters adopted if its rule does.
 template <class T, class Index, class O>
 constexpr auto functions_of_rows() {
   using Bare = decltype(std::declval<O const&>().at(std::int64_t{1}));
   using Rule = PlacedRule<Bare>;
-  std::tuple const updating{updating_rows<T, Index, Rule>(typename O::element_slots{}, row_slots<O>{}),
-                            updating_runs<T, Index, Rule>(typename O::element_slots{}, row_slots<O>{}),
-                            updating_spaced_rows<T, Rule>(typename O::element_slots{}, row_slots<O>{})};
+  using E = decltype(tables_of<computed_type<T>>(typename O::element_slots{}));
+  using R = decltype(tables_of<computed_type<T>>(row_slots<O>{}));
+  std::tuple const updating{&Ops::apply_rows<T, Index const, Rule, E, R>, &Ops::apply_runs<T, Index, Rule, E, R>,
+                            &Ops::apply_spaced_rows<T, Rule, E, R>};
   auto const settling = [] {
     if constexpr (untouched<O> == Untouched::moves)
-      return settling_rows<T, Index, Bare>(typename O::element_slots{}, row_slots<O>{});
+      return std::tuple{&Ops::settle_rows<T, Index const, Bare, E, R>, &Ops::settle_all_rows<T, Bare, E, R>,
+                        &Ops::fill<std::int64_t>};
     else return std::tuple{};
   }();
-  if constexpr (adopts<O, computed_type<T>>)
-    return std::tuple_cat(updating, settling, std::tuple{adopting<T, Bare>(typename O::element_slots{})});
-  else return std::tuple_cat(updating, settling);
+  auto const adopting = [] {  // parameters, of 16 bits too
+    if constexpr (adopts<O, computed_type<T>>)
+      return std::tuple{updating_elements<T, Unscaled, PlacedRule<AdoptingRule<Bare>>>(typename O::element_slots{})};
+    else return std::tuple{};
+  }();
+  return std::tuple_cat(updating, settling, adopting);
 }
 // Returns all functions of an optimizer.
 template <class T, class Index, class O>

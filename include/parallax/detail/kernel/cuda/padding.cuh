@@ -10,9 +10,7 @@
 #include "parallax/detail/kernel/cuda/packs.cuh"
 #include "parallax/detail/kernel/cuda/placing.cuh"
 
-namespace parallax::inline v0_2::device {
-
-namespace detail {
+namespace parallax::inline v0_2::device::detail {
 
 // Returns true if a cut batch cannot be sent as it is. `told`: the results of cut_groups.
 __device__ inline bool misfits(Padding const& padding, std::uint32_t const* told) {
@@ -76,25 +74,4 @@ __global__ void __launch_bounds__(warp_lanes) drop_padding_kernel(GroupingView<I
   *groups.distinct = misfit ? 0 : keys;
 }
 
-}  // namespace detail
-
-// Pads cut groups, by `told` (see cut_groups): each owner's distinct keys, and behind them `bound`, capacity places in all, and
-// one more, bound + 1 if the batch misfits, else bound. `to` has places for all owners and shares the order of `from`; a place
-// without a key has an empty run; the inverse of positions without a place is the number of places. With wrong offsets no
-// position has one. `tally` is added to.
-template <class Index>
-void pad_groups(cudaStream_t stream, GroupingView<Index> const& from, std::uint32_t const* told, Padding const& padding,
-                std::int64_t bound, GroupingView<Index> const& to, PaddingTally* tally) {
-  std::uint64_t const places = std::uint64_t{padding.owners} * (padding.capacity + 1) + 1;
-  launch(stream, detail::grid_for(detail::ceil_div(places > from.count ? places : from.count, block_threads)), block_threads, 0,
-         detail::pad_groups_kernel<Index>, from, told, padding, bound, to, tally);
-}
-
-// Drops the padding of groups of keys from all ranks: `bound` and keys above it are no distinct keys from here on, and if a
-// rank has sent bound + 1 there is none at all.
-template <class Index>
-void drop_padding(cudaStream_t stream, GroupingView<Index> const& groups, std::int64_t bound) {
-  launch(stream, 1, warp_lanes, 0, detail::drop_padding_kernel<Index>, groups, bound);
-}
-
-}  // namespace parallax::device
+}  // namespace parallax::device::detail

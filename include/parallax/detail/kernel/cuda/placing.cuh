@@ -92,22 +92,6 @@ __global__ void __launch_bounds__(block_threads)
 
 }  // namespace detail
 
-// out[i] = keys[i] for the *count present ones, and `none` for the others, `most` in all.
-template <class Index>
-void take_keys(cudaStream_t stream, Index const* keys, std::uint64_t most, std::uint32_t const* count, Index none, Index* out) {
-  launch(stream, detail::grid_for(detail::ceil_div(most, block_threads)), block_threads, 0, detail::take_keys_kernel<Index>,
-         keys, most, count, none, out);
-}
-
-// Writes to rows[i] the row of the table behind keys[i], as work in the stream: the inverse of place_ids. Keys must be below
-// the number of rows. If `count` is null there are `most` of them, else *count, in device memory.
-template <class Layout, class Index>
-void rows_of_keys(cudaStream_t stream, Index const* keys, std::uint64_t most, std::uint32_t const* count, Layout const& layout,
-                  Index const* bases, Index* rows) {
-  launch(stream, detail::grid_for(detail::ceil_div(most, block_threads)), block_threads, 0,
-         detail::rows_of_keys_kernel<Layout, Index>, keys, detail::Count{most, count}, layout, bases, rows);
-}
-
 // keys[i] = bases[owner] + local row of ids[i], by the layout. ids[i] is a number in the table of the stack whose bags have
 // position i. Of an id outside its table, the row chosen there by its hash (`hashes`, of a table with rows), else the number of
 // all rows.
@@ -117,14 +101,6 @@ void place_ids(cudaStream_t stream, Id const* ids, std::uint64_t n, Layout const
   if (n == 0) return;
   detail::launch_over(stream, n, block_threads, detail::place_ids_kernel<Id, Layout, Index>, ids, n, layout, layout.rows(),
                       bases, stack, hashes, keys);
-}
-
-// begins[b] = offsets[b] for b <= bags, but not above n. Behind them are as many numbers as blocks_of_offsets says: each
-// block's number of offsets that do not ascend from 0 to n.
-template <class Offset>
-void take_offsets(cudaStream_t stream, Offset const* offsets, std::uint64_t bags, std::uint64_t n, std::uint32_t* begins) {
-  launch(stream, static_cast<unsigned>(blocks_of_offsets(bags)), block_threads, 0, detail::take_offsets_kernel<Offset>, offsets,
-         bags, n, begins);
 }
 
 }  // namespace parallax::device

@@ -179,35 +179,41 @@ void RowOps<CudaSpace>::place_ids(Id const* ids, std::size_t n, Layout const& la
 }
 template <class Offset>
 void RowOps<CudaSpace>::take_offsets(Offset const* offsets, std::size_t bags, std::size_t n, std::uint32_t* begins) const {
-  device::take_offsets(stream(), offsets, bags, n, begins);
+  device::launch(stream(), static_cast<unsigned>(blocks_of_offsets(bags)), device::block_threads, 0,
+                 device::detail::take_offsets_kernel<Offset>, offsets, bags, n, begins);
 }
 template <class Layout, class Index>
 void RowOps<CudaSpace>::rows_of_keys(Index const* keys, std::size_t most, std::uint32_t const* count, Layout const& layout,
                                      Index const* bases, Index* rows) const {
-  device::rows_of_keys(stream(), keys, most, count, layout, bases, rows);
+  device::detail::launch_over(stream(), most, device::block_threads, device::detail::rows_of_keys_kernel<Layout, Index>, keys,
+                              device::detail::Count{most, count}, layout, bases, rows);
 }
 template <class Index>
 void RowOps<CudaSpace>::take_keys(Index const* keys, std::size_t most, std::uint32_t const* count, Index none,
                                   Index* out) const {
-  device::take_keys(stream(), keys, most, count, none, out);
+  device::detail::launch_over(stream(), most, device::block_threads, device::detail::take_keys_kernel<Index>, keys, most, count,
+                              none, out);
 }
 
 template <class Index>
 void RowOps<CudaSpace>::pad_groups(device::GroupingView<Index> const& from, std::uint32_t const* told,
                                    device::Padding const& padding, std::int64_t bound, device::GroupingView<Index> const& to,
                                    device::PaddingTally* tally) const {
-  device::pad_groups(stream(), from, told, padding, bound, to, tally);
+  std::uint64_t const places = std::uint64_t{padding.owners} * (padding.capacity + 1) + 1;
+  device::detail::launch_over(stream(), std::max<std::uint64_t>(places, from.count), device::block_threads,
+                              device::detail::pad_groups_kernel<Index>, from, told, padding, bound, to, tally);
 }
 template <class Index>
 void RowOps<CudaSpace>::drop_padding(device::GroupingView<Index> const& groups, std::int64_t bound) const {
-  device::drop_padding(stream(), groups, bound);
+  device::launch(stream(), 1, device::warp_lanes, 0, device::detail::drop_padding_kernel<Index>, groups, bound);
 }
 
 template <class Index>
 void RowOps<CudaSpace>::cut_groups(device::GroupingView<Index> const& groups, Index const* bases, std::size_t first,
                                    std::size_t stride, std::size_t cuts, std::int64_t bound,
                                    std::span<std::uint32_t const> wrongs, std::uint32_t* told) const {
-  device::cut_groups(stream(), groups, bases, first, stride, cuts, bound, wrongs, told);
+  device::launch(stream(), 1, device::block_threads, 0, device::detail::cut_groups_kernel<Index>, groups, bases, first, stride,
+                 cuts, bound, wrongs.data(), static_cast<std::uint32_t>(wrongs.size()), told);
 }
 template <class Index>
 void RowOps<CudaSpace>::run_lengths(device::GroupingView<Index> const& groups, std::size_t first, std::size_t last,
@@ -235,7 +241,14 @@ void RowOps<CudaSpace>::gather_rows(RowsView<std::type_identity_t<T> const> tabl
 template <class W, class Index>
 void RowOps<CudaSpace>::widen_rows(RowsView<W const> table, std::span<Index> indices,
                                    Directory<std::remove_const_t<Index>> directory, computed_type<W>* out) const {
-  device::widen_rows(stream(), table, std::span<std::remove_const_t<Index> const>{indices}, directory, out);
+  if (indices.empty() || table.width == 0) return;
+  device::detail::with_packs(
+      [&]<int N>() {
+        device::detail::launch_teams(stream(), device::detail::ceil_div(indices.size(), device::detail::rows_at_once),
+                                     table.width / N, device::detail::widen_rows_kernel<N, W, std::remove_const_t<Index>>,
+                                     table, indices.data(), directory, indices.size(), out);
+      },
+      table, RowsView<computed_type<W> const>{out, static_cast<std::int64_t>(indices.size()), table.width});
 }
 template <class T, class Index>
 void RowOps<CudaSpace>::scatter_rows(RowsView<T> table, std::span<Index> indices,
@@ -248,7 +261,10 @@ template <class T, class Index>
 void RowOps<CudaSpace>::place_in_bags(std::span<std::uint32_t const> begins, device::GroupingView<Index> const& groups,
                                       std::uint32_t* of_index, std::uint32_t* kept, T* shares,
                                       std::span<std::uint32_t const> wrongs) const {
-  device::place_in_bags(stream(), begins, groups, of_index, kept, shares, wrongs);
+  std::uint64_t const bags = begins.size() - 1;
+  device::detail::launch_over(stream(), bags, device::block_threads / device::warp_lanes,
+                              device::detail::place_in_bags_kernel<T, Index>, begins.data(), bags, groups, of_index, kept,
+                              shares, wrongs.data(), static_cast<std::uint32_t>(wrongs.size()));
 }
 template <class T>
 void RowOps<CudaSpace>::sum_terms(RowTerms<T> const& terms, std::uint32_t const* order, std::uint32_t const* offsets,
@@ -337,41 +353,48 @@ void RowOps<CudaSpace>::apply_elements(std::int64_t n, T* parameters, std::type_
   device::apply_elements(stream(), static_cast<std::uint64_t>(n), parameters, gradients,
                          device::detail::scaling<computed_type<T>>(scale), device::detail::as_argument(rule), slot...);
 }
-template <class T, class Index, class Rule, class... S, class... R>
+template <class T, class Index, class Rule, class ElementSlots, class RowSlots>
 void RowOps<CudaSpace>::apply_rows(std::span<Index> indices, std::uint32_t const* count,
                                    Directory<std::remove_const_t<Index>> directory, RowsView<T> table,
                                    computed_type<T> const* gradients, computed_type<T> scale, Rule const& rule,
-                                   device::Slots<S...> const& element_slots, device::Slots<R...> const& row_slots) const {
+                                   ElementSlots const& element_slots, RowSlots const& row_slots) const {
   device::apply_rows(stream(), std::span<std::remove_const_t<Index> const>{indices}, directory, table, gradients,
                      device::detail::scaling<computed_type<T>>(scale), rule, element_slots, row_slots, count);
 }
-template <class T, class Index, class Rule, class... S, class... R>
+template <class T, class Index, class Rule, class ElementSlots, class RowSlots>
 void RowOps<CudaSpace>::apply_runs(RowsView<computed_type<T> const> values, device::GroupingView<Index> const& groups,
                                    Directory<Index> directory, computed_type<T> divisor, std::uint32_t const* counts,
-                                   RowsView<T> table, Rule const& rule, device::Slots<S...> const& element_slots,
-                                   device::Slots<R...> const& row_slots) const {
+                                   RowsView<T> table, Rule const& rule, ElementSlots const& element_slots,
+                                   RowSlots const& row_slots) const {
   using C = computed_type<T>;
   DeviceBuffer<std::byte> scratch{queue_.memory, stream(), device::sums_scratch_bytes<C>(groups.count, values.width)};
   device::update_runs(stream(), values, groups, directory, device::Scaling<C>{divisor, counts}, table, rule, element_slots,
                       row_slots, scratch.data());
 }
-template <class T, class Rule, class... S, class... R>
+template <class T, class Rule, class ElementSlots, class RowSlots>
 void RowOps<CudaSpace>::apply_spaced_rows(RowsView<T> table, RowsView<computed_type<T> const> gradients, bool skips,
-                                          computed_type<T> scale, Rule const& rule, device::Slots<S...> const& element_slots,
-                                          device::Slots<R...> const& row_slots) const {
-  device::apply_spaced_rows(stream(), table, gradients, skips, device::detail::scaling<computed_type<T>>(scale), rule,
-                            element_slots, row_slots);
+                                          computed_type<T> scale, Rule const& rule, ElementSlots const& element_slots,
+                                          RowSlots const& row_slots) const {
+  using C = computed_type<T>;
+  if (table.rows == 0 || table.width == 0) return;
+  std::uint32_t const* const in_order = nullptr;
+  device::detail::with_packs(
+      [&]<int N>() {
+        device::detail::SpacedRows<C> const source{gradients.data, gradients.width, gradients.stride, skips};
+        device::detail::update_rows<N>(stream(), source, in_order, {}, {static_cast<std::uint64_t>(table.rows)},
+                                       device::detail::scaling<C>(scale), table, rule, element_slots, row_slots);
+      },
+      element_slots, table, gradients);
 }
-template <class T, class Index, class Rule, class... S, class... R>
+template <class T, class Index, class Rule, class ElementSlots, class RowSlots>
 void RowOps<CudaSpace>::settle_rows(std::span<Index> indices, std::uint32_t const* count,
                                     Directory<std::remove_const_t<Index>> directory, device::RowAges<Rule> const& ages,
-                                    RowsView<T> table, device::Slots<S...> const& element_slots,
-                                    device::Slots<R...> const& row_slots) const {
+                                    RowsView<T> table, ElementSlots const& element_slots, RowSlots const& row_slots) const {
   device::settle_rows(stream(), indices.data(), {indices.size(), count}, directory, ages, table, element_slots, row_slots);
 }
-template <class T, class Rule, class... S, class... R>
-void RowOps<CudaSpace>::settle_all_rows(device::RowAges<Rule> const& ages, RowsView<T> table,
-                                        device::Slots<S...> const& element_slots, device::Slots<R...> const& row_slots) const {
+template <class T, class Rule, class ElementSlots, class RowSlots>
+void RowOps<CudaSpace>::settle_all_rows(device::RowAges<Rule> const& ages, RowsView<T> table, ElementSlots const& element_slots,
+                                        RowSlots const& row_slots) const {
   std::uint32_t const* const in_order = nullptr;
   device::settle_rows(stream(), in_order, {static_cast<std::uint64_t>(table.rows)}, {}, ages, table, element_slots, row_slots);
 }

@@ -141,20 +141,6 @@ void gather_rows(cudaStream_t stream, RowsView<std::type_identity_t<T> const> ta
   detail::move_rows<true>(stream, from, indices, directory, {indices.size(), count}, out);
 }
 
-// Gathers likewise from a table of numbers of 16 bits, and widens them.
-template <class W, class Index>
-void widen_rows(cudaStream_t stream, RowsView<W const> table, std::span<Index const> indices,
-                Directory<std::type_identity_t<Index>> directory, Computed<W>* out) {
-  if (indices.empty() || table.width == 0) return;
-  auto const n = static_cast<std::uint64_t>(indices.size());
-  detail::with_packs(
-      [&]<int N>() {
-        detail::launch_teams(stream, detail::ceil_div(n, detail::rows_at_once), table.width / N,
-                             detail::widen_rows_kernel<N, W, Index>, table, indices.data(), directory, n, out);
-      },
-      table, RowsView<Computed<W> const>{out, static_cast<std::int64_t>(n), table.width});
-}
-
 // Table row directory(indices[i]) = row i of rows; the indices differ.
 template <class T, class Index>
 void scatter_rows(cudaStream_t stream, RowsView<T> table, std::span<Index const> indices,

@@ -106,18 +106,6 @@ void sum_counts(cudaStream_t stream, std::uint32_t const* counts, GroupingView<I
                       groups, first, last, out);
 }
 
-// told[k] = the number of the first distinct key >= bases[first + k * stride], for k below `cuts`; told[cuts] = the number of
-// distinct keys below `bound`, told[cuts + 1] = the number of the others' positions, told[cuts + 2] = the sum of `wrongs`
-// numbers, at most a block's threads. There is one other key at most, the last, and it is no distinct key from here on; no base
-// is above it. All arrays are on the device.
-template <class Index>
-void cut_groups(cudaStream_t stream, GroupingView<Index> const& groups, Index const* bases, std::uint64_t first,
-                std::uint64_t stride, std::uint64_t cuts, std::int64_t bound, std::span<std::uint32_t const> wrongs,
-                std::uint32_t* told) {
-  launch(stream, 1, block_threads, 0, detail::cut_groups_kernel<Index>, groups, bases, first, stride, cuts, bound,
-         wrongs.data(), static_cast<std::uint32_t>(wrongs.size()), told);
-}
-
 // Cuts ascending keys at ascending boundaries: begins[k] = the first position with a key >= bases[k], the last one the number
 // of keys; bucket k is [begins[k], begins[k + 1]). All arrays are on the device. There are `most` keys, or *count of them.
 template <class Key>

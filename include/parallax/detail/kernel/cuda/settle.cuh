@@ -214,16 +214,14 @@ void settle_rows(cudaStream_t stream, Index const* indices, detail::Count count,
                         detail::settle_measured_rows_kernel<C, T, Index, Rule, Slots<S...>, Slots<R...>>, indices, directory,
                         count, ages, table, element_slots, row_slots);
   } else {
-    element_slots.with_on_host([&](RowsView<S>... tables) {
-      detail::with_packs(
-          [&]<int N>() {
-            unsigned const lanes = std::bit_ceil(detail::lanes_for(table.width / N));
-            detail::launch_over(stream, count.most, detail::teams_for(lanes),
-                                detail::settle_rows_kernel<N, C, T, Index, Rule, Slots<S...>>, indices, directory, count, ages,
-                                table, element_slots, lanes);
-          },
-          table, tables...);
-    });
+    detail::with_packs(
+        [&]<int N>() {
+          unsigned const lanes = std::bit_ceil(detail::lanes_for(table.width / N));
+          detail::launch_over(stream, count.most, detail::teams_for(lanes),
+                              detail::settle_rows_kernel<N, C, T, Index, Rule, Slots<S...>>, indices, directory, count, ages,
+                              table, element_slots, lanes);
+        },
+        element_slots, table);
   }
 }
 

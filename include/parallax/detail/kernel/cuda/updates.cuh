@@ -34,6 +34,12 @@ __device__ decltype(auto) with_tables(Slots<S, Rest...> const& element_slots, F 
   return with_tables(element_slots.rest, [&](auto... tables) -> decltype(auto) { return f(element_slots.first, tables...); });
 }
 
+// Calls f<N>() on the host, as with_packs does, for the tables of slots as well.
+template <class F, class... S, class... T>
+void with_packs(F const& f, Slots<S...> const& slots, RowsView<T>... tables) {
+  slots.with_on_host([&](RowsView<S>... of_slots) { with_packs(f, tables..., of_slots...); });
+}
+
 // Type of a stored number for a rule: whole numbers as they are, all others strict, in their type of arithmetic.
 template <class T>
 struct loaded_as {
@@ -350,14 +356,12 @@ void update_runs(cudaStream_t stream, RowsView<V const> values, GroupingView<Ind
   static_assert(std::is_same_v<Computed<T>, Computed<V>>,
                 "parallax: gradients are of the table's type, or both of 16 bits or float");
   if (groups.count == 0 || table.width == 0) return;
-  element_slots.with_on_host([&](RowsView<S>... tables) {
-    detail::with_packs(
-        [&]<int N>() {
-          detail::update_rows<N>(stream, detail::sum_later_chunks<N>(stream, values, groups, scratch), groups.keys, directory,
-                                 {groups.count, groups.distinct}, scaling, table, rule, element_slots, row_slots);
-        },
-        values, table, tables...);
-  });
+  detail::with_packs(
+      [&]<int N>() {
+        detail::update_rows<N>(stream, detail::sum_later_chunks<N>(stream, values, groups, scratch), groups.keys, directory,
+                               {groups.count, groups.distinct}, scaling, table, rule, element_slots, row_slots);
+      },
+      element_slots, values, table);
 }
 
 // Updates likewise by gradients already summed, packed: row k is for table row directory(indices[k]); the indices differ. With
@@ -369,33 +373,12 @@ void apply_rows(cudaStream_t stream, std::span<Index const> indices, Directory<I
   static_assert(std::is_same_v<Computed<T>, Computed<V>>,
                 "parallax: gradients are of the table's type, or both of 16 bits or float");
   if (indices.empty() || table.width == 0) return;
-  element_slots.with_on_host([&](RowsView<S>... tables) {
-    detail::with_packs(
-        [&]<int N>() {
-          detail::update_rows<N>(stream, detail::PackedRows<V>{gradients, table.width}, indices.data(), directory,
-                                 {indices.size(), count}, scaling, table, rule, element_slots, row_slots);
-        },
-        table, RowsView<V const>{gradients, static_cast<std::int64_t>(indices.size()), table.width}, tables...);
-  });
-}
-
-// Updates likewise all rows of `table`, in order, by gradients `gradients.stride` apart. With `skips` the number behind a
-// gradient counts the namings of its row: an unnamed row is left alone.
-template <class V, class T, class Rule, class... S, class... R>
-void apply_spaced_rows(cudaStream_t stream, RowsView<T> table, RowsView<V const> gradients, bool skips,
-                       Scaling<Computed<T>> const& scaling, Rule const& rule, Slots<S...> const& element_slots,
-                       Slots<R...> const& row_slots) {
-  if (table.rows == 0 || table.width == 0) return;
-  std::uint32_t const* const in_order = nullptr;
-  element_slots.with_on_host([&](RowsView<S>... tables) {
-    detail::with_packs(
-        [&]<int N>() {
-          detail::update_rows<N>(stream, detail::SpacedRows<V>{gradients.data, gradients.width, gradients.stride, skips},
-                                 in_order, {}, {static_cast<std::uint64_t>(table.rows)}, scaling, table, rule, element_slots,
-                                 row_slots);
-        },
-        table, gradients, tables...);
-  });
+  detail::with_packs(
+      [&]<int N>() {
+        detail::update_rows<N>(stream, detail::PackedRows<V>{gradients, table.width}, indices.data(), directory,
+                               {indices.size(), count}, scaling, table, rule, element_slots, row_slots);
+      },
+      element_slots, table, RowsView<V const>{gradients, static_cast<std::int64_t>(indices.size()), table.width});
 }
 
 // Measures n elements by the rule, by blocks: out[b * count + k] is sum k, of `count` in all, over block b of
