@@ -36,11 +36,6 @@ __device__ Pack<T, N> load_term(RowTerms<T> const& terms, std::uint64_t i, std::
     for (int k = 0; k < N; ++k) row.at[k] = multiply(terms.factors[i], row.at[k]);
   return row;
 }
-// Adds N columns to a sum, each rounded by itself.
-template <int N, class T>
-__device__ void add_pack(Pack<T, N>& sum, Pack<T, N> const& addend) {
-  for (int k = 0; k < N; ++k) sum.at[k] = add(sum.at[k], addend.at[k]);
-}
 
 // Returns N columns of the sum of the terms at places [first, last) of their order, at least one. Four are loaded at a time.
 template <int N, class T>

@@ -19,15 +19,11 @@ namespace detail {
 // `out` is written once.
 template <int N, class T>
 __global__ void __launch_bounds__(block_threads) add_to_kernel(T* out, T const* in, std::uint64_t n) {
-  std::uint64_t const whole = n / N;
-  for (std::uint64_t i = thread_number(); i < whole; i += thread_count()) {
-    Pack<T, N> sum = load<N>(out + i * N);
-    Pack<T, N> const more = load<N>(in + i * N);
-    for (int k = 0; k < N; ++k) sum.at[k] = narrowed<T>(add(widened(sum.at[k]), widened(more.at[k])));
-    store<N>(out + i * N, sum);
-  }
-  for (std::uint64_t i = whole * N + thread_number(); i < n; i += thread_count())
-    out[i] = narrowed<T>(add(widened(out[i]), widened(in[i])));
+  for_each_pack<N>(n, [&]<int M>(std::uint64_t first) {
+    Pack<T, M> sum = load<M>(out + first);
+    add_pack(sum, load<M>(in + first));
+    store<M>(out + first, sum);
+  });
 }
 
 // Grid: as above. Memory: `in` is read once, `out` is written once.
@@ -46,14 +42,11 @@ __global__ void __launch_bounds__(block_threads) convert_kernel(From const* in, 
 // Grid and memory: as above.
 template <int N, class T>
 __global__ void __launch_bounds__(block_threads) scale_down_kernel(T* values, std::uint64_t n, Computed<T> divisor) {
-  std::uint64_t const whole = n / N;
-  for (std::uint64_t i = thread_number(); i < whole; i += thread_count()) {
-    Pack<T, N> pack = load<N>(values + i * N);
-    for (int k = 0; k < N; ++k) pack.at[k] = narrowed<T>(divide(widened(pack.at[k]), divisor));
-    store<N>(values + i * N, pack);
-  }
-  for (std::uint64_t i = whole * N + thread_number(); i < n; i += thread_count())
-    values[i] = narrowed<T>(divide(widened(values[i]), divisor));
+  for_each_pack<N>(n, [&]<int M>(std::uint64_t first) {
+    Pack<T, M> pack = load<M>(values + first);
+    for (int k = 0; k < M; ++k) pack.at[k] = narrowed<T>(divide(widened(pack.at[k]), divisor));
+    store<M>(values + first, pack);
+  });
 }
 
 // Partial sums of a block of measured_block elements, as on the host.

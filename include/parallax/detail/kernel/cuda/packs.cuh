@@ -61,6 +61,20 @@ __device__ inline void store(T* to, Pack<T, N> const& pack) {
   for (std::size_t i = 0; i < words; ++i) __stwb(reinterpret_cast<Word*>(to) + i, held[i]);
 }
 
+// Adds N elements to a sum, each rounded by itself; those of 16 bits are added in float.
+template <int N, class T>
+__device__ void add_pack(Pack<T, N>& sum, Pack<T, N> const& addend) {
+  for (int k = 0; k < N; ++k) sum.at[k] = narrowed<T>(add(widened(sum.at[k]), widened(addend.at[k])));
+}
+
+// Calls f<M>(first) for each pack of n elements that this thread takes: packs of N, and the last n % N elements one by one.
+template <int N, class F>
+__device__ void for_each_pack(std::uint64_t n, F const& f) {
+  std::uint64_t const whole = n / N;
+  for (std::uint64_t i = thread_number(); i < whole; i += thread_count()) f.template operator()<N>(i * N);
+  for (std::uint64_t i = whole * N + thread_number(); i < n; i += thread_count()) f.template operator()<1>(i);
+}
+
 // Returns true if every row of a table, and every pack of it, begins at a multiple of `bytes`.
 template <class T>
 bool rows_aligned(RowsView<T> table, std::size_t bytes) {

@@ -4,6 +4,7 @@
 
 #include <thrust/binary_search.h>
 #include <thrust/copy.h>
+#include <thrust/fill.h>
 #include <thrust/for_each.h>
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/sequence.h>
@@ -56,14 +57,6 @@ struct EmitRun {
       *out.distinct = run + 1;
     }
   }
-};
-
-// Writes one number, on the policy's system.
-struct SetNumber {
-  std::uint32_t* at;
-  std::uint32_t number;
-
-  PARALLAX_HOST_DEVICE void operator()(std::uint64_t) const { *at = number; }
 };
 
 // One element of a gather: element `at` of the packed rows.
@@ -157,8 +150,8 @@ void group_keys(Policy const& policy, Index const* keys, GroupingView<Index> con
                 std::uint32_t* numbers) {
   std::uint64_t const n = out.count;
   if (n == 0) {
-    detail::for_each_index(policy, 1, detail::SetNumber{out.offsets, 0});
-    detail::for_each_index(policy, 1, detail::SetNumber{out.distinct, 0});
+    thrust::fill_n(policy, out.offsets, 1, 0u);
+    thrust::fill_n(policy, out.distinct, 1, 0u);
     return;
   }
   thrust::copy_n(policy, keys, n, sorted);
@@ -183,7 +176,7 @@ template <class Policy, class Key>
 void bucket(Policy const& policy, Key const* sorted_keys, std::uint32_t n, Key const* bases, std::uint32_t boundaries,
             std::uint32_t* begins) {
   thrust::lower_bound(policy, sorted_keys, sorted_keys + n, bases, bases + boundaries - 1, begins);
-  detail::for_each_index(policy, 1, detail::SetNumber{begins + boundaries - 1, n});
+  thrust::fill_n(policy, begins + boundaries - 1, 1, n);
 }
 
 // Sums like device::coalesce.

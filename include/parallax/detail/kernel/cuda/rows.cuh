@@ -91,8 +91,7 @@ __global__ void __launch_bounds__(block_threads)
     T const* const addend = rows + i * table.width;
     for (std::int64_t at = std::int64_t{team.lane} * N; at < table.width; at += std::int64_t{lanes} * N) {
       Pack<T, N> sum = load<N>(row + at);
-      Pack<T, N> const more = load<N>(addend + at);
-      for (int k = 0; k < N; ++k) sum.at[k] = narrowed<T>(add(widened(sum.at[k]), widened(more.at[k])));
+      add_pack(sum, load<N>(addend + at));
       store<N>(row + at, sum);
     }
   }

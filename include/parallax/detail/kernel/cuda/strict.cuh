@@ -49,14 +49,9 @@ inline constexpr bool is_strict<Strict<T>> = true;
 
 // Returns the plain number in an operand of a mixed operation.
 template <class T>
-  requires std::is_arithmetic_v<T>
-PARALLAX_HOST_DEVICE constexpr T raw(T number) noexcept {
-  return number;
-}
-template <class T>
-  requires is_strict<T>
 PARALLAX_HOST_DEVICE constexpr auto raw(T number) noexcept {
-  return number.value;
+  if constexpr (is_strict<T>) return number.value;
+  else return number;
 }
 
 // One operand at least is strict, the other one strict or a plain number: the operands of the operators below.
@@ -108,60 +103,51 @@ struct Strict {
 };
 
 // Returns the sum, rounded to the language's type for an operation on both.
-template <class A, class B>
-  requires detail::StrictOperands<A, B>
+template <class A, detail::StrictOperands<A> B>
 PARALLAX_HOST_DEVICE auto operator+(A a, B b) noexcept {
   using T = detail::rounded_to<A, B>;
   return Strict<T>{detail::add(static_cast<T>(a), static_cast<T>(b))};
 }
 // Returns the difference, rounded likewise.
-template <class A, class B>
-  requires detail::StrictOperands<A, B>
+template <class A, detail::StrictOperands<A> B>
 PARALLAX_HOST_DEVICE auto operator-(A a, B b) noexcept {
   using T = detail::rounded_to<A, B>;
   return Strict<T>{detail::subtract(static_cast<T>(a), static_cast<T>(b))};
 }
 // Returns the product, rounded likewise, and never contracted with a sum.
-template <class A, class B>
-  requires detail::StrictOperands<A, B>
+template <class A, detail::StrictOperands<A> B>
 PARALLAX_HOST_DEVICE auto operator*(A a, B b) noexcept {
   using T = detail::rounded_to<A, B>;
   return Strict<T>{detail::multiply(static_cast<T>(a), static_cast<T>(b))};
 }
 // Returns the quotient, rounded likewise.
-template <class A, class B>
-  requires detail::StrictOperands<A, B>
+template <class A, detail::StrictOperands<A> B>
 PARALLAX_HOST_DEVICE auto operator/(A a, B b) noexcept {
   using T = detail::rounded_to<A, B>;
   return Strict<T>{detail::divide(static_cast<T>(a), static_cast<T>(b))};
 }
 // Returns true if the plain numbers are equal: exact, like comparisons of the language, and false for not a number.
-template <class A, class B>
-  requires detail::StrictOperands<A, B>
+template <class A, detail::StrictOperands<A> B>
 PARALLAX_HOST_DEVICE constexpr bool operator==(A a, B b) noexcept {
   return detail::raw(a) == detail::raw(b);
 }
 // Returns true if a is less than b.
-template <class A, class B>
-  requires detail::StrictOperands<A, B>
+template <class A, detail::StrictOperands<A> B>
 PARALLAX_HOST_DEVICE constexpr bool operator<(A a, B b) noexcept {
   return detail::raw(a) < detail::raw(b);
 }
 // Returns true if a is less than b, or equal.
-template <class A, class B>
-  requires detail::StrictOperands<A, B>
+template <class A, detail::StrictOperands<A> B>
 PARALLAX_HOST_DEVICE constexpr bool operator<=(A a, B b) noexcept {
   return detail::raw(a) <= detail::raw(b);
 }
 // Returns true if a is greater than b.
-template <class A, class B>
-  requires detail::StrictOperands<A, B>
+template <class A, detail::StrictOperands<A> B>
 PARALLAX_HOST_DEVICE constexpr bool operator>(A a, B b) noexcept {
   return detail::raw(a) > detail::raw(b);
 }
 // Returns true if a is greater than b, or equal.
-template <class A, class B>
-  requires detail::StrictOperands<A, B>
+template <class A, detail::StrictOperands<A> B>
 PARALLAX_HOST_DEVICE constexpr bool operator>=(A a, B b) noexcept {
   return detail::raw(a) >= detail::raw(b);
 }
@@ -172,34 +158,10 @@ PARALLAX_HOST_DEVICE Strict<T> root_of(Strict<T> number) noexcept {
   return {detail::root(number.value)};
 }
 
-// Type of arithmetic on stored numbers: rows of 16-bit numbers are summed and updated in float.
+// Type of arithmetic on stored numbers of T: rows of 16-bit numbers are summed and updated in float, with room for every one.
 template <class T>
-struct computed_as {
-  // The type itself, unless it is specialised.
-  using type = T;
-};
-// Rows of bfloat16 numbers are computed in float.
-template <>
-struct computed_as<__nv_bfloat16> {
-  // Float, with room for every bfloat16 number.
-  using type = float;
-};
-// Rows of half precision are computed in float.
-template <>
-struct computed_as<__half> {
-  // Float, with room for every half.
-  using type = float;
-};
-// Rows of the library's own numbers of 16 bits are computed in float.
-template <class T>
-  requires is_short_float<T>
-struct computed_as<T> {
-  // Float, with room for every one of them.
-  using type = float;
-};
-// Type of arithmetic on stored numbers of T.
-template <class T>
-using Computed = typename computed_as<T>::type;
+using Computed =
+    std::conditional_t<std::is_same_v<T, __nv_bfloat16> || std::is_same_v<T, __half> || is_short_float<T>, float, T>;
 
 namespace detail {
 

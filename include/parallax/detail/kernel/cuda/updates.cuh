@@ -291,18 +291,12 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N))
                            ElementSlots element_slots) {
   PackedRows<V> const source{gradients, 0};
   auto const& rule = settled(given);
-  std::uint64_t const whole = n / N;
   with_tables(element_slots, [&](auto... tables) {
-    for (std::uint64_t i = thread_number(); i < whole; i += thread_count()) {
-      Strict<C> pack[N];
-      get_scaled(source, scaling, 0, static_cast<std::int64_t>(i * N), pack);
-      update_pack(rule, pack, loaded_at<N>(parameters + i * N), loaded_at<N>(tables.data + i * N)...);
-    }
-    for (std::uint64_t i = whole * N + thread_number(); i < n; i += thread_count()) {
-      Strict<C> one[1];
-      get_scaled(source, scaling, 0, static_cast<std::int64_t>(i), one);
-      update_pack(rule, one, loaded_at<1>(parameters + i), loaded_at<1>(tables.data + i)...);
-    }
+    for_each_pack<N>(n, [&]<int M>(std::uint64_t first) {
+      Strict<C> pack[M];
+      get_scaled(source, scaling, 0, static_cast<std::int64_t>(first), pack);
+      update_pack(rule, pack, loaded_at<M>(parameters + first), loaded_at<M>(tables.data + first)...);
+    });
   });
 }
 
