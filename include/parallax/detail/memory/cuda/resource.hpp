@@ -65,43 +65,15 @@ class AnyResource {
 }  // namespace device
 
 // A pool of the runtime's on the current device, with an owner; it keeps returned memory. Its memory is open to all devices
-// that reach this one, for NCCL, which writes into memory of other devices of its process. Movable. Error (device) if the
-// device has no pools, like shares of some virtual machines and of Windows: a queue there is given a resource of the user's.
+// that reach this one, for NCCL, which writes into memory of other devices of its process. Movable: one moved from can no longer
+// allocate, and an AnyResource still refers to it. Error (device) if the device has no pools, like shares of some virtual
+// machines and of Windows: a queue there is given a resource of the user's.
 class CudaPool {
  public:
-  CudaPool() : CudaPool{device::current_device()} {
-    int devices = 0;
-    device::check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
-    for (int peer = 0; peer < devices; ++peer) open_to(peer, device::current_device());
-  }
-  // Takes over the pool of `other`, which can no longer allocate. An AnyResource still refers to `other`.
-  CudaPool(CudaPool&& other) noexcept : pool_{std::exchange(other.pool_, nullptr)} {}
-  // Exchanges the pools; this object's goes with `other`.
-  CudaPool& operator=(CudaPool&& other) noexcept {
-    std::swap(pool_, other.pool_);
-    return *this;
-  }
-  ~CudaPool() {
-    if (pool_) device::ignore(cudaMemPoolDestroy(pool_));
-  }
-
-  // Local. Returns `bytes` for work put in `stream` from now on, at a multiple of 256 bytes, for any alignment; null for none.
-  // Throws Error (out_of_memory, device).
-  void* allocate(std::size_t bytes, std::size_t /*alignment*/, cudaStream_t stream) {
-    void* memory = nullptr;
-    if (bytes > 0) device::check(cudaMallocFromPoolAsync(&memory, bytes, pool_, stream), "cudaMallocFromPoolAsync");
-    return memory;
-  }
-  // Local. Gives back a block in the order of `stream`, without waiting; null is none.
-  void deallocate(void* memory, std::size_t, std::size_t, cudaStream_t stream) noexcept {
-    if (memory) device::ignore(cudaFreeAsync(memory, stream));
-  }
-
- private:
-  // Makes the pool on a device. Its release threshold has no limit, so a wait of the stream gives nothing back to the system.
-  // Delegated to, so the destructor runs if opening fails.
-  explicit CudaPool(int device) {
-    int supported = 1;
+  // Makes the pool. Its release threshold has no limit, so a wait of the stream gives nothing back to the system.
+  CudaPool() {
+    int const device = device::current_device();
+    int supported = 1, devices = 0;
     if (cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, device) != cudaSuccess) device::forget_last_error();
     if (!supported)
       throw Error{Errc::device, -1, "CudaPool", "",
@@ -110,10 +82,26 @@ class CudaPool {
     properties.allocType = cudaMemAllocationTypePinned;
     properties.location.type = cudaMemLocationTypeDevice;
     properties.location.id = device;
-    device::check(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate");
+    device::check(cudaMemPoolCreate(&own_.object, &properties), "cudaMemPoolCreate");
     std::uint64_t keep = std::numeric_limits<std::uint64_t>::max();
-    device::ignore(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep));
+    device::ignore(cudaMemPoolSetAttribute(own_.object, cudaMemPoolAttrReleaseThreshold, &keep));
+    device::check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+    for (int peer = 0; peer < devices; ++peer) open_to(peer, device);
   }
+
+  // Local. Returns `bytes` for work put in `stream` from now on, at a multiple of 256 bytes, for any alignment; null for none.
+  // Throws Error (out_of_memory, device).
+  void* allocate(std::size_t bytes, std::size_t /*alignment*/, cudaStream_t stream) {
+    void* memory = nullptr;
+    if (bytes > 0) device::check(cudaMallocFromPoolAsync(&memory, bytes, own_.object, stream), "cudaMallocFromPoolAsync");
+    return memory;
+  }
+  // Local. Gives back a block in the order of `stream`, without waiting; null is none.
+  void deallocate(void* memory, std::size_t, std::size_t, cudaStream_t stream) noexcept {
+    if (memory) device::ignore(cudaFreeAsync(memory, stream));
+  }
+
+ private:
   // Lets device `peer` read and write the pool's memory, if the hardware can.
   void open_to(int peer, int device) {
     int reaches = 0;
@@ -123,10 +111,10 @@ class CudaPool {
     access.location.type = cudaMemLocationTypeDevice;
     access.location.id = peer;
     access.flags = cudaMemAccessFlagsProtReadWrite;
-    device::check(cudaMemPoolSetAccess(pool_, &access, 1), "cudaMemPoolSetAccess");
+    device::check(cudaMemPoolSetAccess(own_.object, &access, 1), "cudaMemPoolSetAccess");
   }
 
-  cudaMemPool_t pool_ = nullptr;
+  device::OwnedObject<cudaMemPool_t, cudaMemPoolDestroy> own_;
 };
 
 // An arena, without ownership. Hands out one block of memory from its beginning to its end, and all of it again after `reset`:

@@ -106,67 +106,65 @@ class OnDevice {
   int before_, device_;
 };
 
+// An owner of an object of the runtime's, which `destroy` gives back. Movable: the object moved from has none from then on, and
+// an assignment exchanges both.
+template <class Object, auto destroy>
+struct OwnedObject {
+  // The object; null if there is none.
+  Object object = nullptr;
+
+  OwnedObject() = default;
+  OwnedObject(OwnedObject&& other) noexcept : object{std::exchange(other.object, nullptr)} {}
+  OwnedObject& operator=(OwnedObject&& other) noexcept {
+    std::swap(object, other.object);
+    return *this;
+  }
+  ~OwnedObject() {
+    if (object) ignore(destroy(object));
+  }
+};
+
 }  // namespace device
 
 // An owner of a stream of the current device that does not wait for the default one. Movable. Destroying it does not wait.
 class CudaStream {
  public:
-  CudaStream() { device::check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags"); }
-  // Takes over the stream of `other`, which has none from then on.
-  CudaStream(CudaStream&& other) noexcept : stream_{std::exchange(other.stream_, nullptr)} {}
-  // Exchanges the streams; this object's goes with `other`.
-  CudaStream& operator=(CudaStream&& other) noexcept {
-    std::swap(stream_, other.stream_);
-    return *this;
-  }
-  ~CudaStream() {
-    if (stream_) device::ignore(cudaStreamDestroy(stream_));
-  }
+  CudaStream() { device::check(cudaStreamCreateWithFlags(&own_.object, cudaStreamNonBlocking), "cudaStreamCreateWithFlags"); }
 
   // Returns the stream, valid as long as this object; null after a move from it: the default stream.
-  cudaStream_t get() const noexcept { return stream_; }
+  cudaStream_t get() const noexcept { return own_.object; }
 
  private:
-  cudaStream_t stream_ = nullptr;
+  device::OwnedObject<cudaStream_t, cudaStreamDestroy> own_;
 };
 
 // An owner of an event of the current device that tells no time. Movable. May go while a stream has yet to reach it or waits
 // for it.
 class CudaEvent {
  public:
-  CudaEvent() { device::check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags"); }
-  // Takes over the event of `other`, which has none from then on.
-  CudaEvent(CudaEvent&& other) noexcept : event_{std::exchange(other.event_, nullptr)} {}
-  // Exchanges the events; this object's goes with `other`.
-  CudaEvent& operator=(CudaEvent&& other) noexcept {
-    std::swap(event_, other.event_);
-    return *this;
-  }
-  ~CudaEvent() {
-    if (event_) device::ignore(cudaEventDestroy(event_));
-  }
+  CudaEvent() { device::check(cudaEventCreateWithFlags(&own_.object, cudaEventDisableTiming), "cudaEventCreateWithFlags"); }
 
   // Marks the present place in the stream's work; later calls speak of this one alone. Throws Error (device; misuse if the
   // stream is captured).
   void record(cudaStream_t stream) {
     device::refuse_captured(stream);
-    device::check(cudaEventRecord(event_, stream), "cudaEventRecord");
+    device::check(cudaEventRecord(get(), stream), "cudaEventRecord");
   }
   // Returns true if all work of the stream before the last `record` is done, without waiting; true if there was none. Throws
   // Error (device) if work before it has failed.
   bool reached() const {
-    cudaError_t const status = cudaEventQuery(event_);
+    cudaError_t const status = cudaEventQuery(get());
     if (status != cudaErrorNotReady) device::check(status, "cudaEventQuery");
     else device::forget_last_error();
     return status == cudaSuccess;
   }
   // Blocks the thread until the event is reached, without a deadline; a failure shows in later calls.
-  void synchronize() const noexcept { device::ignore(cudaEventSynchronize(event_)); }
+  void synchronize() const noexcept { device::ignore(cudaEventSynchronize(get())); }
   // Returns the event, for a stream of the caller's to wait for; valid as long as this object.
-  cudaEvent_t get() const noexcept { return event_; }
+  cudaEvent_t get() const noexcept { return own_.object; }
 
  private:
-  cudaEvent_t event_ = nullptr;
+  device::OwnedObject<cudaEvent_t, cudaEventDestroy> own_;
 };
 
 }  // namespace parallax
