@@ -84,35 +84,30 @@ struct Cyclic {
 };
 
 // Cyclic's layout of a table: the deal of its rounds, each of them turned.
-class Cyclic::Layout {
+class Cyclic::Layout : detail::RoundRobin {
  public:
   // Kernels may locate rows.
   static constexpr bool on_device = true;
 
   // Made by `Cyclic::layout`: turns the rounds of this deal.
-  explicit Layout(detail::RoundRobin const& dealt) : dealt_{dealt}, full_rounds_{dealt.round_of(dealt.rows())} {}
+  explicit Layout(RoundRobin const& dealt) : RoundRobin{dealt}, full_rounds_{dealt.round_of(dealt.rows())} {}
 
-  // Returns the rows of the whole table.
-  constexpr std::int64_t rows() const { return dealt_.rows(); }
-  // Returns the number of owners with rows dealt to them.
-  PARALLAX_HOST_DEVICE constexpr int owners() const { return dealt_.owners(); }
+  // Turning changes none of these.
+  using RoundRobin::rows, RoundRobin::owners, RoundRobin::local_rows;
 
   // Returns the place of a row, 0 <= row < rows(): the place of its piece in its round.
   PARALLAX_HOST_DEVICE constexpr Location locate(std::int64_t row) const {
-    std::int64_t const round = dealt_.round_of(row), length = dealt_.pieces();
+    std::int64_t const round = round_of(row), length = pieces();
     std::int64_t const beyond = row - round * length - (length - first_piece(round));  // pieces past the wrap, or negative
-    return dealt_.locate(round, beyond + ((beyond >> 63) & length));                   // no branch: nobody could predict it
+    return RoundRobin::locate(round, beyond + ((beyond >> 63) & length));              // no branch: nobody could predict it
   }
 
   // Returns the row at a place: the inverse of `locate`.
   PARALLAX_HOST_DEVICE constexpr std::int64_t global_row(int owner, std::int64_t local) const {
-    std::int64_t const row = dealt_.global_row(owner, local), round = dealt_.round_of(row), begin = round * dealt_.pieces();
+    std::int64_t const row = RoundRobin::global_row(owner, local), round = round_of(row), begin = round * pieces();
     std::int64_t const turned = row - first_piece(round);
-    return turned < begin ? turned + dealt_.pieces() : turned;
+    return turned < begin ? turned + pieces() : turned;
   }
-
-  // Returns the rows of one owner, unchanged by turning.
-  constexpr std::int64_t local_rows(int owner) const { return dealt_.local_rows(owner); }
 
  private:
   // Returns the piece of the round's first row: the round's number mixed by steps of the finaliser of MurmurHash3 (A. Appleby),
@@ -122,10 +117,9 @@ class Cyclic::Layout {
     auto mixed = static_cast<std::uint64_t>(round) * 0xff51afd7ed558ccd;
     mixed ^= mixed >> 33;
     mixed *= 0xc4ceb9fe1a85ec53;
-    return detail::scaled_down(mixed, dealt_.pieces());
+    return detail::scaled_down(mixed, pieces());
   }
 
-  detail::RoundRobin dealt_;
   // The number of the last round, if it is not full: such a round is not turned.
   std::int64_t full_rounds_;
 };

@@ -28,34 +28,27 @@ class Shuffle {
         mask_{(std::uint64_t{1} << bits_) - 1} {}
 
   // Returns the place of x in [0, size).
-  PARALLAX_HOST_DEVICE constexpr std::int64_t operator()(std::int64_t x) const {
-    auto value = static_cast<std::uint64_t>(x);
-    do {
-      value ^= value >> half_;
-      value = value * first_factor & mask_;
-      value ^= value >> half_;
-      value = value * second_factor & mask_;
-      value ^= value >> half_;
-    } while (value >= size_);
-    return static_cast<std::int64_t>(value);
-  }
-
-  // Returns the x whose place is y.
+  PARALLAX_HOST_DEVICE constexpr std::int64_t operator()(std::int64_t x) const { return walk(x, first_factor, second_factor); }
+  // Returns the x whose place is y: by the same steps, with the inverse factors in the other order.
   PARALLAX_HOST_DEVICE constexpr std::int64_t inverse(std::int64_t y) const {
-    auto value = static_cast<std::uint64_t>(y);
-    do {
-      value ^= value >> half_;
-      value = value * inverse_of(second_factor) & mask_;
-      value ^= value >> half_;
-      value = value * inverse_of(first_factor) & mask_;
-      value ^= value >> half_;
-    } while (value >= size_);
-    return static_cast<std::int64_t>(value);
+    return walk(y, inverse_of(second_factor), inverse_of(first_factor));
   }
 
  private:
   static constexpr std::uint64_t first_factor = 0xff51afd7ed558ccd, second_factor = 0xc4ceb9fe1a85ec53;
 
+  // Returns the first number below the size that the steps with these factors lead to.
+  PARALLAX_HOST_DEVICE constexpr std::int64_t walk(std::int64_t from, std::uint64_t first, std::uint64_t second) const {
+    auto value = static_cast<std::uint64_t>(from);
+    do {
+      value ^= value >> half_;
+      value = value * first & mask_;
+      value ^= value >> half_;
+      value = value * second & mask_;
+      value ^= value >> half_;
+    } while (value >= size_);
+    return static_cast<std::int64_t>(value);
+  }
   // Returns the inverse modulo 2^64 of an odd number, by Newton's iteration: each step doubles the number of correct low bits.
   PARALLAX_HOST_DEVICE static constexpr std::uint64_t inverse_of(std::uint64_t odd) {
     std::uint64_t result = odd;  // correct in 3 bits
@@ -87,29 +80,24 @@ struct Hash {
 };
 
 // Hash's layout of a table: the deal of its shuffled rows.
-class Hash::Layout {
+class Hash::Layout : detail::RoundRobin {
  public:
   // Kernels may locate rows.
   static constexpr bool on_device = true;
 
   // Made by `Hash::layout`: shuffles the rows of this deal.
-  explicit Layout(detail::RoundRobin const& dealt) : dealt_{dealt}, shuffle_{dealt.rows()} {}
+  explicit Layout(RoundRobin const& dealt) : RoundRobin{dealt}, shuffle_{dealt.rows()} {}
 
-  // Returns the rows of the whole table.
-  constexpr std::int64_t rows() const { return dealt_.rows(); }
-  // Returns the number of owners with rows dealt to them.
-  PARALLAX_HOST_DEVICE constexpr int owners() const { return dealt_.owners(); }
+  // The shuffle changes none of these.
+  using RoundRobin::rows, RoundRobin::owners, RoundRobin::local_rows;
   // Returns the place of a row, 0 <= row < rows(): the place of its number in the shuffle.
-  PARALLAX_HOST_DEVICE constexpr Location locate(std::int64_t row) const { return dealt_.locate(shuffle_(row)); }
+  PARALLAX_HOST_DEVICE constexpr Location locate(std::int64_t row) const { return RoundRobin::locate(shuffle_(row)); }
   // Returns the row at a place: the inverse of `locate`.
   PARALLAX_HOST_DEVICE constexpr std::int64_t global_row(int owner, std::int64_t local) const {
-    return shuffle_.inverse(dealt_.global_row(owner, local));
+    return shuffle_.inverse(RoundRobin::global_row(owner, local));
   }
-  // Returns the rows of one owner, unchanged by the shuffle.
-  constexpr std::int64_t local_rows(int owner) const { return dealt_.local_rows(owner); }
 
  private:
-  detail::RoundRobin dealt_;
   detail::Shuffle shuffle_;
 };
 

@@ -49,36 +49,21 @@ consteval PartitionerLack partitioner_lacks() {
 template <class P>
 struct check_partitioner {
   static constexpr PartitionerLack lack = partitioner_lacks<P>();
-  static_assert(lack != PartitionerLack::copies,
-                "parallax: a partitioner has a name, pieces and a layout (see partition/partitioner.hpp), and this one cannot "
-                "be copied");
-  static_assert(lack != PartitionerLack::name,
-                "parallax: a partitioner has a name, pieces and a layout (see partition/partitioner.hpp), and this one lacks "
-                "static constexpr std::string_view name");
-  static_assert(lack != PartitionerLack::pieces,
-                "parallax: a partitioner has a name, pieces and a layout (see partition/partitioner.hpp), and this one lacks "
-                "std::int64_t pieces");
-  static_assert(lack != PartitionerLack::layout,
-                "parallax: a partitioner has a name, pieces and a layout (see partition/partitioner.hpp), and this one lacks "
-                "layout(rows, owners) const");
-  static_assert(lack != PartitionerLack::layout_copies,
-                "parallax: a partitioner has a name, pieces and a layout (see partition/partitioner.hpp), and this one's "
-                "layout cannot be copied");
-  static_assert(lack != PartitionerLack::rows,
-                "parallax: a partitioner has a name, pieces and a layout (see partition/partitioner.hpp), and this one's "
-                "layout lacks std::int64_t rows() const");
-  static_assert(lack != PartitionerLack::owners,
-                "parallax: a partitioner has a name, pieces and a layout (see partition/partitioner.hpp), and this one's "
-                "layout lacks int owners() const");
-  static_assert(lack != PartitionerLack::locate,
-                "parallax: a partitioner has a name, pieces and a layout (see partition/partitioner.hpp), and this one's "
-                "layout lacks Location locate(row) const");
-  static_assert(lack != PartitionerLack::global_row,
-                "parallax: a partitioner has a name, pieces and a layout (see partition/partitioner.hpp), and this one's "
-                "layout lacks std::int64_t global_row(owner, local) const");
-  static_assert(lack != PartitionerLack::local_rows,
-                "parallax: a partitioner has a name, pieces and a layout (see partition/partitioner.hpp), and this one's "
-                "layout lacks std::int64_t local_rows(owner) const");
+#define PARALLAX_DETAIL_PARTITIONER_HAS(member, text)                           \
+  static_assert(lack != PartitionerLack::member,                                \
+                "parallax: a partitioner has a name, pieces and a layout (see " \
+                "partition/partitioner.hpp), and this one" text)
+  PARALLAX_DETAIL_PARTITIONER_HAS(copies, " cannot be copied");
+  PARALLAX_DETAIL_PARTITIONER_HAS(name, " lacks static constexpr std::string_view name");
+  PARALLAX_DETAIL_PARTITIONER_HAS(pieces, " lacks std::int64_t pieces");
+  PARALLAX_DETAIL_PARTITIONER_HAS(layout, " lacks layout(rows, owners) const");
+  PARALLAX_DETAIL_PARTITIONER_HAS(layout_copies, "'s layout cannot be copied");
+  PARALLAX_DETAIL_PARTITIONER_HAS(rows, "'s layout lacks std::int64_t rows() const");
+  PARALLAX_DETAIL_PARTITIONER_HAS(owners, "'s layout lacks int owners() const");
+  PARALLAX_DETAIL_PARTITIONER_HAS(locate, "'s layout lacks Location locate(row) const");
+  PARALLAX_DETAIL_PARTITIONER_HAS(global_row, "'s layout lacks std::int64_t global_row(owner, local) const");
+  PARALLAX_DETAIL_PARTITIONER_HAS(local_rows, "'s layout lacks std::int64_t local_rows(owner) const");
+#undef PARALLAX_DETAIL_PARTITIONER_HAS
 };
 
 }  // namespace parallax::detail
