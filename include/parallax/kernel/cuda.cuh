@@ -20,15 +20,8 @@
 // The number u of distinct keys stays on the device: operations on runs read it there, and those on rows take it as `count`.
 #pragma once
 
-#include "parallax/detail/kernel/cuda/copies.cuh"
-#include "parallax/detail/kernel/cuda/elements.cuh"
 #include "parallax/detail/kernel/cuda/instantiate.cuh"
-#include "parallax/detail/kernel/cuda/placing.cuh"
 #include "parallax/detail/kernel/cuda/row_ops.cuh"
-#include "parallax/detail/kernel/cuda/rows.cuh"
-#include "parallax/detail/kernel/cuda/runs.cuh"
-#include "parallax/detail/kernel/cuda/sums.cuh"
-#include "parallax/detail/kernel/cuda/updates.cuh"
 
 // Defined by the CMake target parallax::compiled_cuda: operations without an optimizer are then in that library, and so is
 // CUB's sort, the slowest to compile; users of `group_keys` itself include its header.

@@ -5,9 +5,7 @@
 #include <bit>
 #include <concepts>
 #include <cstdint>
-#include <string>
 #include <string_view>
-#include <type_traits>
 
 #include "parallax/core/error.hpp"
 #include "parallax/detail/core/config.hpp"

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <type_traits>
 
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/core/view.hpp"

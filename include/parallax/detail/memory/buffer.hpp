@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstring>
 #include <limits>
 #include <span>
 #include <type_traits>

@@ -8,12 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
-#include <variant>
-#include <vector>
 
 #include "parallax/detail/core/short_float.hpp"
 #include "parallax/detail/core/view.hpp"

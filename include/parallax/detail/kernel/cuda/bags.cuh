@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "parallax/detail/kernel/cuda/launch.cuh"
 #include "parallax/detail/kernel/cuda/packs.cuh"

@@ -2,7 +2,6 @@
 // `Copies` of RowOps<CudaSpace> are made by it.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "parallax/detail/kernel/cuda/launch.cuh"

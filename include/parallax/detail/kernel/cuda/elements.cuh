@@ -1,7 +1,6 @@
 // Arithmetic on contiguous elements on a CUDA device. RowOps<CudaSpace> makes sums over ranks, means and norms by it.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 

@@ -2,7 +2,6 @@
 // detail/kernel/cuda/sort.cuh launches them.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "parallax/detail/kernel/cuda/launch.cuh"

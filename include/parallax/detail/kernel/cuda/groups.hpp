@@ -10,6 +10,7 @@
 
 #include "parallax/detail/kernel/cuda/shown.hpp"
 #include "parallax/detail/kernel/groups.hpp"
+#include "parallax/kernel/cuda/row_ops.hpp"
 
 namespace parallax::inline v0_2 {
 

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include "parallax/detail/core/algorithm.hpp"
 #include "parallax/detail/core/view.hpp"

@@ -11,7 +11,6 @@
 #include <thrust/sort.h>
 #include <thrust/transform_scan.h>
 
-#include <cstddef>
 #include <cstdint>
 
 #include "parallax/detail/core/config.hpp"

@@ -1,7 +1,6 @@
 // Rows of tables by index on a CUDA device: gathered, scattered, added. Pulls gather by it, through RowOps<CudaSpace>.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <type_traits>

@@ -2,9 +2,7 @@
 // cut by it, for their journeys, and if rows are counted their counts are made and summed by it.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <type_traits>
 
 #include "parallax/detail/kernel/cuda/groups.cuh"

@@ -51,10 +51,22 @@ class Shown<T, CudaSpace> {
  public:
   // Returns the elements in device memory, for work put in the stream of `ops` from now on; valid until the next `of` after a
   // `renew`. Throws Error (device, out_of_memory).
-  std::span<T const> of(RowOps<CudaSpace> const& ops, std::span<T const> host);
+  template <class Ops>
+  std::span<T const> of(Ops const& ops, std::span<T const> host) {
+    if (stale_) {
+      write(ops, host.size(), [&](T* to) {
+        if (!host.empty()) std::memcpy(to, host.data(), host.size_bytes());
+      });
+      stale_ = false;
+    }
+    return {reinterpret_cast<T const*>(upload_.there()), host.size()};
+  }
   // Sends n elements written by `fill`, called with their place; they are valid until the next call. Errors as of `of`.
-  template <class Fill>
-  std::span<T const> write(RowOps<CudaSpace> const& ops, std::size_t n, Fill&& fill);
+  template <class Ops, class Fill>
+  std::span<T const> write(Ops const& ops, std::size_t n, Fill&& fill) {
+    fill(reinterpret_cast<T*>(upload_.room(n * sizeof(T))));
+    return {reinterpret_cast<T const*>(upload_.start(ops.stream())), n};
+  }
   // Notes that the host has changed its elements: the next `of` sends them again.
   void renew() { stale_ = true; }
 
@@ -62,30 +74,5 @@ class Shown<T, CudaSpace> {
   device::Upload upload_;
   bool stale_ = true;
 };
-
-}  // namespace parallax
-
-// Operations complete; the headers at its end need the above.
-#include "parallax/kernel/cuda/row_ops.hpp"
-
-namespace parallax::inline v0_2 {
-
-template <class T>
-std::span<T const> Shown<T, CudaSpace>::of(RowOps<CudaSpace> const& ops, std::span<T const> host) {
-  if (stale_) {
-    write(ops, host.size(), [&](T* to) {
-      if (!host.empty()) std::memcpy(to, host.data(), host.size_bytes());
-    });
-    stale_ = false;
-  }
-  return {reinterpret_cast<T const*>(upload_.there()), host.size()};
-}
-
-template <class T>
-template <class Fill>
-std::span<T const> Shown<T, CudaSpace>::write(RowOps<CudaSpace> const& ops, std::size_t n, Fill&& fill) {
-  fill(reinterpret_cast<T*>(upload_.room(n * sizeof(T))));
-  return {reinterpret_cast<T const*>(upload_.start(ops.stream())), n};
-}
 
 }  // namespace parallax

@@ -8,8 +8,6 @@
 #include <cstdint>
 #include <cub/device/device_radix_sort.cuh>
 #include <limits>
-#include <span>
-#include <string>
 #include <type_traits>
 
 #include "parallax/core/error.hpp"

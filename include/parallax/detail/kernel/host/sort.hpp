@@ -9,7 +9,6 @@
 #include <cstring>
 #include <limits>
 #include <span>
-#include <string>
 
 #include "parallax/core/error.hpp"
 #include "parallax/detail/core/algorithm.hpp"
