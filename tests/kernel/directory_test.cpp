@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "../catch.hpp"
-#include "parallax/detail/kernel/directory.hpp"
+#include "parallax/detail/kernel/row_ops.hpp"
 
 namespace px = parallax;
 

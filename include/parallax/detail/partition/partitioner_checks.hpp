@@ -49,6 +49,7 @@ consteval PartitionerLack partitioner_lacks() {
 template <class P>
 struct check_partitioner {
   static constexpr PartitionerLack lack = partitioner_lacks<P>();
+// Asserts that the lack is another one.
 #define PARALLAX_DETAIL_PARTITIONER_HAS(member, text)                           \
   static_assert(lack != PartitionerLack::member,                                \
                 "parallax: a partitioner has a name, pieces and a layout (see " \

@@ -9,23 +9,11 @@
 #include "parallax/detail/kernel/cuda/launch.cuh"
 #include "parallax/detail/kernel/cuda/operands.hpp"
 #include "parallax/detail/kernel/cuda/packs.cuh"
+#include "parallax/detail/kernel/cuda/runs.cuh"
 
 namespace parallax::inline v0_2::device {
 
 namespace detail {
-
-// Returns the number below `end` of the last entry not above `value`; the first one is not. `at(k)` ascends.
-template <class T, class At>
-__device__ std::uint32_t last_not_above(std::uint32_t end, T value, At const& at) {
-  std::uint32_t found = 0;
-  for (std::uint32_t left = end - 1; left > 0;) {
-    std::uint32_t const step = (left + 1) / 2;
-    bool const there = at(found + step) <= value;
-    found += there ? step : 0;
-    left = there ? left - step : step - 1;
-  }
-  return found;
-}
 
 // Grid: threads stride over the ids. Memory: ids are read, the bases of their owners, keys written; of a stack also the
 // beginnings of bags, on the way of a binary search, and the first rows of the table.

@@ -17,7 +17,6 @@
 #include "parallax/detail/core/view.hpp"
 #include "parallax/detail/kernel/cuda/operands.hpp"
 #include "parallax/detail/kernel/cuda/strict.cuh"
-#include "parallax/detail/kernel/directory.hpp"
 #include "parallax/detail/kernel/row_ops.hpp"
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN

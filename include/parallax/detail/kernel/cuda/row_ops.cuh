@@ -10,7 +10,6 @@
 #include "parallax/detail/kernel/cuda/bags.cuh"
 #include "parallax/detail/kernel/cuda/copies.cuh"
 #include "parallax/detail/kernel/cuda/elements.cuh"
-#include "parallax/detail/kernel/cuda/padding.cuh"
 #include "parallax/detail/kernel/cuda/placing.cuh"
 #include "parallax/detail/kernel/cuda/rows.cuh"
 #include "parallax/detail/kernel/cuda/runs.cuh"

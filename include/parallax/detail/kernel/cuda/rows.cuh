@@ -8,7 +8,7 @@
 #include "parallax/detail/kernel/cuda/launch.cuh"
 #include "parallax/detail/kernel/cuda/packs.cuh"
 #include "parallax/detail/kernel/cuda/strict.cuh"
-#include "parallax/detail/kernel/directory.hpp"
+#include "parallax/detail/kernel/row_ops.hpp"
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 

@@ -12,7 +12,6 @@
 #include "parallax/detail/core/config.hpp"
 #include "parallax/detail/core/streamed.hpp"
 #include "parallax/detail/core/view.hpp"
-#include "parallax/detail/kernel/directory.hpp"
 #include "parallax/detail/kernel/row_ops.hpp"
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN

@@ -106,15 +106,16 @@ class OnDevice {
   int before_, device_;
 };
 
-// An owner of an object of the runtime's, which `destroy` gives back. Movable: the object moved from has none from then on, and
-// an assignment exchanges both.
+// An owner of an object of the runtime's, which `destroy` gives back.
 template <class Object, auto destroy>
 struct OwnedObject {
   // The object; null if there is none.
   Object object = nullptr;
 
   OwnedObject() = default;
+  // Takes over the object of `other`, which has none from then on.
   OwnedObject(OwnedObject&& other) noexcept : object{std::exchange(other.object, nullptr)} {}
+  // Exchanges the objects; this one's goes with `other`.
   OwnedObject& operator=(OwnedObject&& other) noexcept {
     std::swap(object, other.object);
     return *this;
