@@ -243,8 +243,9 @@ struct RowOps<HostSpace> {
   // Divides every element truly: by a power of two it has the bits of a multiplication by the reciprocal.
   template <class T>
   static void scale_down(T* values, std::int64_t n, std::type_identity_t<T> divisor) {
-    if (detail::is_small_power_of_two(divisor)) detail::multiply_elements(values, T{1} / divisor, n);
-    else detail::divide_elements(values, divisor, n);
+    if (detail::is_small_power_of_two(divisor))
+      detail::change_elements(values, n, [factor = T{1} / divisor](T value) { return value * factor; });
+    else detail::change_elements(values, n, [divisor](T value) { return value / divisor; });
   }
 
   // Divides: values row i, of `width` elements, /= counts[i].

@@ -67,20 +67,13 @@ inline void add_elements(T* __restrict out, T const* __restrict in, std::int64_t
   for (std::int64_t i = 0; i < n; ++i) out[i] += in[i];
 }
 
-// values[i] *= factor, or /= divisor; line by line, likewise.
-template <class T>
-inline void multiply_elements(T* values, T factor, std::int64_t n) {
+// values[i] = f(values[i]); line by line, likewise.
+template <class T, class F>
+inline void change_elements(T* values, std::int64_t n, F const& f) {
   constexpr std::int64_t line = cache_line / sizeof(T);
   for (; n >= line; n -= line, values += line)
-    for (std::int64_t i = 0; i < line; ++i) values[i] *= factor;
-  for (std::int64_t i = 0; i < n; ++i) values[i] *= factor;
-}
-template <class T>
-inline void divide_elements(T* values, T divisor, std::int64_t n) {
-  constexpr std::int64_t line = cache_line / sizeof(T);
-  for (; n >= line; n -= line, values += line)
-    for (std::int64_t i = 0; i < line; ++i) values[i] /= divisor;
-  for (std::int64_t i = 0; i < n; ++i) values[i] /= divisor;
+    for (std::int64_t i = 0; i < line; ++i) values[i] = f(values[i]);
+  for (std::int64_t i = 0; i < n; ++i) values[i] = f(values[i]);
 }
 // Returns true if the divisor is 1, 2, 4, …, 2^30: its reciprocal is exact.
 template <class T>
