@@ -37,7 +37,7 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
   // Error: invalid_argument, misuse, mismatch, device, or the reason of an abort.
   DeviceRequest ialltoallv_device(int channel, Transfer const& transfer) {
     channels_->post(channel, transfer);
-    return {*channels_, channel};
+    return {channels_.get(), channel};
   }
 
  private:

@@ -61,7 +61,7 @@ class NcclCommunicator : public Forwarding<Host> {
   // As CarriesDevice has it: a group of ncclSend and ncclRecv. The rank's block for itself is a copy in the stream.
   DeviceRequest ialltoallv_device(int channel, Transfer const& transfer) {
     channels_->post(channel, transfer);
-    return {*channels_, channel};
+    return {channels_.get(), channel};
   }
 
   // Sums of device memory are formed in an order of NCCL's choice.
@@ -71,19 +71,19 @@ class NcclCommunicator : public Forwarding<Host> {
   template <class T>
   DeviceRequest iallreduce_device(int channel, T const* send, T* receive, std::size_t count) {
     channels_->post(channel, {Kind::sum, send, receive, count, type_of<T>(), sizeof(T)});
-    return {*channels_, channel};
+    return {channels_.get(), channel};
   }
   // `count` elements of the sum for each rank, rank r those from r · count on. In place: receive = send + rank · count.
   template <class T>
   DeviceRequest ireduce_scatter_device(int channel, T const* send, T* receive, std::size_t count) {
     channels_->post(channel, {Kind::sum_of_part, send, receive, count, type_of<T>(), sizeof(T)});
-    return {*channels_, channel};
+    return {channels_.get(), channel};
   }
   // `count` elements of each rank, rank r's at r · count. In place: send = receive + rank · count.
   template <class T>
   DeviceRequest iallgather_device(int channel, T const* send, T* receive, std::size_t count) {
     channels_->post(channel, {Kind::gather, send, receive, count, type_of<T>(), sizeof(T)});
-    return {*channels_, channel};
+    return {channels_.get(), channel};
   }
 
   // Waits until the stream has done all its work. Error timeout, after an abort, past the deadline: NCCL may wait for a rank

@@ -38,7 +38,7 @@ class Staged : public Forwarding<Host> {
   // own.
   DeviceRequest ialltoallv_device(int channel, Transfer const& transfer) {
     channels_->post(channel, transfer);
-    return {*channels_, channel};
+    return {channels_.get(), channel};
   }
 
  private:

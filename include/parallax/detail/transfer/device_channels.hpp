@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "parallax/comm/forwarding.hpp"
@@ -26,7 +25,7 @@ class DeviceChannels : public Beside {
   }
 
   // Returns true, to a request, once the operation is complete, and frees the channel then; true of a channel without one.
-  bool test(int channel) {
+  bool progress(int channel) {
     move_on(channel);
     if (state(channel) == State::under_way) move_on();
     if (state(channel) == State::under_way) return false;
@@ -109,44 +108,8 @@ void await_event(Host& host, Event const& event) {
 
 }  // namespace detail
 
-// A move-only token on an operation in flight; does not outlive the communicator.
-class DeviceRequest {
- public:
-  DeviceRequest() = default;
-  // Called by a communicator once it has posted. Refers to its channels.
-  DeviceRequest(detail::DeviceChannels& own, int channel) : channels_{&own}, channel_{channel} {}
-  // Takes the operation over: `other` is complete afterwards, and withdraws nothing.
-  DeviceRequest(DeviceRequest&& other) noexcept
-      : channels_{std::exchange(other.channels_, nullptr)}, channel_{other.channel_} {}
-  // Withdraws its present operation, if it is not complete.
-  DeviceRequest& operator=(DeviceRequest&& other) noexcept {
-    if (this != &other) {
-      drop();
-      channels_ = std::exchange(other.channels_, nullptr);
-      channel_ = other.channel_;
-    }
-    return *this;
-  }
-  ~DeviceRequest() { drop(); }
-
-  // Returns true once the order with the rank's queue is certain: the device need not have done it yet. Throws the
-  // communicator's errors.
-  bool test() {
-    if (channels_ && channels_->test(channel_)) channels_ = nullptr;
-    return !channels_;
-  }
-  // Returns a rank that has not delivered; -1 once complete, or if it waits for the device.
-  int waiting_for() const { return channels_ ? channels_->waiting_for(channel_) : -1; }
-
- private:
-  // Gives up an operation that is not complete: legal after an abort.
-  void drop() noexcept {
-    if (channels_) channels_->withdraw(channel_);
-    channels_ = nullptr;
-  }
-
-  detail::DeviceChannels* channels_ = nullptr;
-  int channel_ = 0;
-};
+// A move-only token on an operation in flight; does not outlive the communicator. `test` returns true once the order with the
+// rank's queue is certain: the device need not have done it yet. `waiting_for` returns -1 if it waits for the device.
+using DeviceRequest = detail::InFlight<detail::DeviceChannels>;
 
 }  // namespace parallax
