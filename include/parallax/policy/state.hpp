@@ -12,7 +12,7 @@
 
 #include "parallax/detail/core/kind.hpp"
 #include "parallax/detail/core/pointer.hpp"
-#include "parallax/detail/kernel/padded_batches.hpp"
+#include "parallax/detail/kernel/row_ops.hpp"
 #include "parallax/detail/policy/merging.hpp"
 #include "parallax/detail/policy/update.hpp"
 

@@ -160,4 +160,13 @@ struct Averaged {
   T divisor, scale = T{1};  // factor of the quotients: a clip, for example
 };
 
+// Padded batches of a table, and the way of their errors to the host: a table's state has one, of its memory's space. In the
+// host's memory no table is padded; detail/kernel/cuda/padded_batches.hpp has those of a device.
+template <MemorySpace Space>
+class PaddedBatches {
+ public:
+  // Returns true if batches are padded.
+  static constexpr bool on() { return false; }
+};
+
 }  // namespace parallax

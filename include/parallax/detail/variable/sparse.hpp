@@ -13,7 +13,7 @@
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/core/short_float.hpp"
 #include "parallax/detail/core/slice.hpp"
-#include "parallax/detail/kernel/padded_batches.hpp"
+#include "parallax/detail/kernel/row_ops.hpp"
 #include "parallax/detail/partition/placement.hpp"
 #include "parallax/detail/partition/search.hpp"
 #include "parallax/detail/policy/auto/choice.hpp"

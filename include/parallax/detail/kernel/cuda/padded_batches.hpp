@@ -13,7 +13,7 @@
 #include "parallax/detail/core/kind.hpp"
 #include "parallax/detail/core/pointer.hpp"
 #include "parallax/detail/core/text.hpp"
-#include "parallax/detail/kernel/padded_batches.hpp"
+#include "parallax/detail/kernel/row_ops.hpp"
 #include "parallax/kernel/cuda/row_ops.hpp"
 
 namespace parallax::inline v0_2 {
