@@ -21,7 +21,6 @@
 #include "parallax/detail/transfer/agreement/explanation-inl.hpp"
 #include "parallax/detail/transfer/agreement/journal_report-inl.hpp"
 #include "parallax/detail/transfer/agreement/trace_text-inl.hpp"
-#include "parallax/detail/transfer/lent_hop-inl.hpp"
 #include "parallax/detail/transport/host/memory-inl.hpp"
 #include "parallax/detail/transport/host/neighbours-inl.hpp"
 #include "parallax/detail/variable/registration-inl.hpp"

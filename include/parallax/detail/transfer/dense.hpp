@@ -31,19 +31,27 @@ class ReduceScatter {
   // unless the wire encodes. `result` may be this part of `input`, else they do not overlap. If the topology spreads sums and
   // the wire does not encode, `whole` (null, or as many elements as the input, which it may be) ends with all of them; else it
   // is not touched.
-  void start(T const* input, Slice<std::size_t const> offsets, std::size_t round_size, T* result, T* whole = nullptr);
+  void start(T const* input, Slice<std::size_t const> offsets, std::size_t round_size, T* result, T* whole = nullptr) {
+    input_ = input;
+    result_ = result;
+    whole_ = whole;
+    origin_ = 0;
+    offsets_ = offsets;
+    largest_round_ = std::max<std::size_t>(round_size, 1);
+    hop_ = 0;
+    begun_ = false;
+  }
 
   // Makes progress on `lane`; returns true once `result` holds the sum.
   bool poll(Lane<C>& lane);
 
  private:
-  static constexpr std::size_t tile = 2048;  // elements: the running sum stays in the first-level cache
+  static constexpr std::size_t tile = detail::sum_tile;
 
   // Returns true if owners sum the addends in place, so that no elements are sent.
   static bool lends(Hop const& hop) { return on_host && !encodes<W> && hop.lends; }
   // Opens a hop, once, before its first poll: the place of its sums, and its rounds.
   void open_hop(Lane<C>& lane, Hop const& hop);
-  bool poll_lent(Lane<C>& lane, Hop const& hop) { return lent_.poll(lane, hop); }
   // Polls round by round as messages: posts one, adds its addends, posts the next.
   bool poll_rounds(Lane<C>& lane, Hop const& hop);
 
@@ -62,35 +70,41 @@ class ReduceScatter {
   template <class Queue>
   void add_round(Hop const& hop, Queue const& queue) {
     if (hop.self < 0) return;
-    Round const round = round_of(own_size(hop));
+    auto const round = round_of(own_size(hop));
     T* const out = output_ + round.begin;
+    T const* const own = addends_of(hop, static_cast<std::size_t>(hop.self)) + round.begin;
     std::size_t slot = 0;
     for (std::size_t s = 0; s < hop.sources.size(); ++s) {
-      T const* const addend =
-          hop.sources[s] != rank_
-              ? received_.data() + slot++ * round.count
-              : input_ + (detail::digit_begin(offsets_, hop, static_cast<std::size_t>(hop.self)) - origin_) + round.begin;
+      T const* const addend = hop.sources[s] == rank_ ? own : received_.data() + slot++ * round.count;
       if (s == 0) copy_bytes(queue, out, addend, round.count * sizeof(T));
       else add_elements(queue, out, addend, round.count);
     }
   }
 
   // Closes a hop: the part just summed becomes the input of the next one.
-  void close_hop(Hop const& hop);
-
-  // Adds one more addend of a tile.
-  static void add(T* __restrict out, T const* __restrict in, std::size_t n) {
-    for (std::size_t i = 0; i < n; ++i) out[i] += in[i];
+  void close_hop(Hop const& hop) {
+    if (hop.self >= 0) {
+      origin_ = detail::digit_begin(offsets_, hop, static_cast<std::size_t>(hop.self));
+      input_ = output_;
+    }
+    ++hop_;
+    begun_ = false;
   }
+
   // Returns the elements of a round: fewer than asked for if ranks share memory, so that they stay in the cache.
-  std::size_t round_size_of(Hop const& hop) const;
+  std::size_t round_size_of(Hop const& hop) const {
+    constexpr std::size_t in_cache = std::size_t{256} << 10;  // bytes
+    std::size_t const fits = in_cache / sizeof(T) / static_cast<std::size_t>(hop.fan_out);
+    return hop.in_memory ? std::clamp(fits, std::size_t{1}, largest_round_) : largest_round_;
+  }
   bool last_hop(Lane<C> const& lane) const { return hop_ + 1 == lane.topology().hops().size(); }
   std::size_t own_size(Hop const& hop) const { return detail::digit_size(offsets_, hop, static_cast<std::size_t>(hop.self)); }
-  // The elements of a part in a round: the first one, and their number.
-  struct Round {
-    std::size_t begin, count;
-  };
-  Round round_of(std::size_t size) const;
+  // Returns the elements of the round at hand, of a part of so many.
+  detail::PartRound round_of(std::size_t size) const { return detail::round_of_part(size, round_, round_size_); }
+  // Returns this rank's addends for the owners of digit t.
+  T const* addends_of(Hop const& hop, std::size_t t) const {
+    return input_ + (detail::digit_begin(offsets_, hop, t) - origin_);
+  }
 
   // The addends of the hop at hand: the user's, then the sums of the hop before.
   T const* input_ = nullptr;
@@ -113,25 +127,11 @@ class ReduceScatter {
 };
 
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-void ReduceScatter<T, C, Space, W>::start(T const* input, Slice<std::size_t const> offsets, std::size_t round_size, T* result,
-                                          T* whole) {
-  input_ = input;
-  result_ = result;
-  whole_ = whole;
-  origin_ = 0;
-  offsets_ = offsets;
-  largest_round_ = std::max<std::size_t>(round_size, 1);
-  hop_ = 0;
-  begun_ = false;
-}
-
-template <class T, Communicator C, MemorySpace Space, Wire<T> W>
 bool ReduceScatter<T, C, Space, W>::poll(Lane<C>& lane) {
   auto const& hops = lane.topology().hops();
   for (; hop_ < hops.size() && (encodes<W> || lane.topology().size() > 1); close_hop(hops[hop_])) {
     if (!begun_) open_hop(lane, hops[hop_]);
-    bool const done = lends(hops[hop_]) ? poll_lent(lane, hops[hop_]) : poll_rounds(lane, hops[hop_]);
-    if (!done) return false;
+    if (lends(hops[hop_]) ? !lent_.poll(lane, hops[hop_]) : !poll_rounds(lane, hops[hop_])) return false;
   }
   return true;
 }
@@ -145,11 +145,9 @@ void ReduceScatter<T, C, Space, W>::open_hop(Lane<C>& lane, Hop const& hop) {
     if (!last_hop(lane)) partial_.resize_with_slack(own_size(hop));
     output_ = last_hop(lane) ? result_ : partial_.data();
   }
-  if (lends(hop) && !hop.targets.empty())
+  if (lends(hop))
     lent_.start(offsets_, largest_round_,
-                {input_ + (detail::digit_begin(offsets_, hop, 0) - origin_), hop.self >= 0 ? output_ : nullptr,
-                 lane.topology().spreads() ? whole_ : nullptr});
-  else if (lends(hop)) lent_.start(offsets_, largest_round_, {});
+                {addends_of(hop, 0), hop.self >= 0 ? output_ : nullptr, lane.topology().spreads() ? whole_ : nullptr});
 }
 
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
@@ -203,7 +201,7 @@ void ReduceScatter<T, C, Space, W>::send_encoded(Lane<C>& lane, Hop const& hop) 
     encoded_.addends.resize_with_slack(size);
     for (std::size_t t = 0; t < hop.targets.size(); ++t) {
       auto const [begin, count] = round_of(detail::digit_size(offsets_, hop, t));
-      W::encode(input_ + (detail::digit_begin(offsets_, hop, t) - origin_ + begin), count, encoded_.addends.data() + at);
+      W::encode(addends_of(hop, t) + begin, count, encoded_.addends.data() + at);
       if (static_cast<int>(t) == hop.self) encoded_.own = at;
       else lane.send(hop.targets[t], at * sizeof(Element), count * sizeof(Element), Payload::dense);
       at += count;
@@ -215,7 +213,7 @@ template <class T, Communicator C, MemorySpace Space, Wire<T> W>
 void ReduceScatter<T, C, Space, W>::add_decoded_round(Hop const& hop) {
   if constexpr (encodes<W>) {
     if (hop.self < 0) return;
-    Round const round = round_of(own_size(hop));
+    auto const round = round_of(own_size(hop));
     T* const out = output_ + round.begin;
     T decoded[tile];
     for (std::size_t first = 0; first < round.count; first += tile) {
@@ -225,7 +223,7 @@ void ReduceScatter<T, C, Space, W>::add_decoded_round(Hop const& hop) {
         bool const own = hop.sources[s] == rank_;
         Element const* const addend = own ? encoded_.addends.data() + encoded_.own : received_.data() + slot++ * round.count;
         W::decode(addend + first, n, s == 0 ? out + first : decoded);
-        if (s > 0) add(out + first, decoded, n);
+        if (s > 0) detail::add_to(out + first, decoded, n);
       }
     }
   }
@@ -234,10 +232,9 @@ void ReduceScatter<T, C, Space, W>::add_decoded_round(Hop const& hop) {
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
 void ReduceScatter<T, C, Space, W>::add_round(Hop const& hop) {
   if (hop.self < 0) return;
-  Round const round = round_of(own_size(hop));
+  auto const round = round_of(own_size(hop));
   T* const out = output_ + round.begin;
-  T const* const own =
-      input_ + (detail::digit_begin(offsets_, hop, static_cast<std::size_t>(hop.self)) - origin_) + round.begin;
+  T const* const own = addends_of(hop, static_cast<std::size_t>(hop.self)) + round.begin;
   T kept[tile];  // of this rank's addend, if it is overwritten before its turn
   for (std::size_t first = 0; first < round.count; first += tile) {
     std::size_t const n = std::min(tile, round.count - first);
@@ -254,31 +251,8 @@ void ReduceScatter<T, C, Space, W>::add_round(Hop const& hop) {
     }
     T const *const a = addend(0), *const b = addend(1);
     for (std::size_t i = 0; i < n; ++i) out[first + i] = a[i] + b[i];
-    for (std::size_t s = 2; s < hop.sources.size(); ++s) add(out + first, addend(s), n);
+    for (std::size_t s = 2; s < hop.sources.size(); ++s) detail::add_to(out + first, addend(s), n);
   }
-}
-
-template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-void ReduceScatter<T, C, Space, W>::close_hop(Hop const& hop) {
-  if (hop.self >= 0) {
-    origin_ = detail::digit_begin(offsets_, hop, static_cast<std::size_t>(hop.self));
-    input_ = output_;
-  }
-  ++hop_;
-  begun_ = false;
-}
-
-template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-std::size_t ReduceScatter<T, C, Space, W>::round_size_of(Hop const& hop) const {
-  constexpr std::size_t in_cache = std::size_t{256} << 10;  // bytes
-  std::size_t const fits = in_cache / sizeof(T) / static_cast<std::size_t>(hop.fan_out);
-  return hop.in_memory ? std::clamp(fits, std::size_t{1}, largest_round_) : largest_round_;
-}
-
-template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-typename ReduceScatter<T, C, Space, W>::Round ReduceScatter<T, C, Space, W>::round_of(std::size_t size) const {
-  std::size_t const begin = std::min(size, round_ * round_size_);
-  return {begin, std::min(size - begin, round_size_)};
 }
 
 // The converse: brings every owner's part of a vector laid out owner after owner to every rank, in place. If the wire encodes,
@@ -292,7 +266,12 @@ class Allgather {
  public:
   // Collective in the order of the lane. Starts: this rank gives its part in `values`; all others are overwritten, and, if the
   // wire encodes, this one as well.
-  void start(T* values, Slice<std::size_t const> offsets);
+  void start(T* values, Slice<std::size_t const> offsets) {
+    values_ = values;
+    offsets_ = offsets;
+    hop_ = 0;
+    begun_ = false;
+  }
 
   // Makes progress on `lane`; returns true once all of `values` is here, on this rank, and its part has left it.
   bool poll(Lane<C>& lane);
@@ -301,15 +280,8 @@ class Allgather {
   static bool lends(Hop const& hop) { return on_host && !encodes<W> && hop.lends; }
   // Opens a hop, once, in the opposite order of a reduction: posts its parts.
   void open_hop(Lane<C>& lane, Hop const& hop);
-
   // Encodes this rank's part before the first hop. An owner number below 0 stands for a rank that owns nothing.
   void encode_own_part(int owner);
-
-  // Lends a hop, the converse of a lent reduction: there are no addends, and owners write their parts to all.
-  void lend_hop(Hop const& hop);
-
-  // Declares this rank's present share of its digit, for one rank of the hop.
-  void give(Lane<C>& lane, Hop const& hop, int rank);
 
   static constexpr std::size_t whole_round = std::size_t{1} << 20;  // elements
 
@@ -320,14 +292,6 @@ class Allgather {
   LentHop<T, C> lent_;
   [[no_unique_address]] detail::IfEncodes<W, Buffer<Element, Space>> encoded_;
 };
-
-template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-void Allgather<T, C, Space, W>::start(T* values, Slice<std::size_t const> offsets) {
-  values_ = values;
-  offsets_ = offsets;
-  hop_ = 0;
-  begun_ = false;
-}
 
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
 bool Allgather<T, C, Space, W>::poll(Lane<C>& lane) {
@@ -344,15 +308,20 @@ bool Allgather<T, C, Space, W>::poll(Lane<C>& lane) {
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
 void Allgather<T, C, Space, W>::open_hop(Lane<C>& lane, Hop const& hop) {
   begun_ = true;
-  if (lends(hop)) return lend_hop(hop);
+  auto const own = static_cast<std::size_t>(hop.self);
+  if (lends(hop)) {  // the converse of a lent reduction: there are no addends, and owners write their parts to all
+    T* const part = hop.self < 0 ? nullptr : values_ + detail::digit_begin(offsets_, hop, own);
+    return lent_.start(offsets_, whole_round, {nullptr, part, values_ + detail::digit_begin(offsets_, hop, 0)});
+  }
   if constexpr (encodes<W>)
     if (hop_ == 0) encode_own_part(lane.topology().owner());
   lane.clear();
-  if (hop.self >= 0)
-    for (int const source : hop.sources)
-      if (source != lane.topology().rank()) give(lane, hop, source);
+  for (int const source : hop.sources)
+    if (source != lane.topology().rank())
+      lane.send(source, detail::digit_begin(offsets_, hop, own) * sizeof(Element),
+                detail::digit_size(offsets_, hop, own) * sizeof(Element), Payload::dense);
   for (std::size_t t = 0; t < hop.targets.size(); ++t)
-    if (static_cast<int>(t) != hop.self)
+    if (t != own)
       lane.expect(hop.targets[t], detail::digit_begin(offsets_, hop, t) * sizeof(Element),
                   detail::digit_size(offsets_, hop, t) * sizeof(Element), Payload::dense);
   if constexpr (encodes<W>) lane.template post<Space>(encoded_.data(), encoded_.data());
@@ -367,20 +336,6 @@ void Allgather<T, C, Space, W>::encode_own_part(int owner) {
     std::size_t const begin = offsets_[static_cast<std::size_t>(owner)], end = offsets_[static_cast<std::size_t>(owner) + 1];
     W::encode(values_ + begin, end - begin, encoded_.data() + begin);
   }
-}
-
-template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-void Allgather<T, C, Space, W>::lend_hop(Hop const& hop) {
-  if (hop.targets.empty()) return lent_.start(offsets_, whole_round, {});
-  T* const own = hop.self < 0 ? nullptr : values_ + detail::digit_begin(offsets_, hop, static_cast<std::size_t>(hop.self));
-  lent_.start(offsets_, whole_round, {nullptr, own, values_ + detail::digit_begin(offsets_, hop, 0)});
-}
-
-template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-void Allgather<T, C, Space, W>::give(Lane<C>& lane, Hop const& hop, int rank) {
-  auto const digit = static_cast<std::size_t>(hop.self);
-  lane.send(rank, detail::digit_begin(offsets_, hop, digit) * sizeof(Element),
-            detail::digit_size(offsets_, hop, digit) * sizeof(Element), Payload::dense);
 }
 
 }  // namespace parallax

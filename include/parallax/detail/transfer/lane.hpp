@@ -105,40 +105,6 @@ struct LoanRoom {
   List<std::byte> tokens;
 };
 
-// A loan of this rank's on a channel, as long as it lives: of communicators that lend. Move-only; a Lane holds one, which is
-// open from the first step of a LentHop to its last.
-template <Communicator C>
-class OpenLoan {
- public:
-  OpenLoan() = default;
-  OpenLoan(OpenLoan&& other) noexcept : world_{std::exchange(other.world_, nullptr)}, channel_{other.channel_} {}
-  OpenLoan& operator=(OpenLoan&& other) noexcept {
-    close();
-    world_ = std::exchange(other.world_, nullptr);
-    channel_ = other.channel_;
-    return *this;
-  }
-  ~OpenLoan() { close(); }
-
-  // Opens a loan, and returns its number.
-  std::uint64_t open(C& world, int channel) {
-    close();
-    world_ = &world;
-    channel_ = channel;
-    return world.lend(channel);
-  }
-  // Closes the loan; returns once no peer holds it.
-  void close() noexcept {
-    if constexpr (LendsMemory<C>)
-      if (world_) world_->reclaim(channel_);
-    world_ = nullptr;
-  }
-
- private:
-  C* world_ = nullptr;
-  int channel_ = 0;
-};
-
 // In place of a missing queue, after an assertion has said so.
 struct AnyQueue {
   // Stands for any queue, so that the assertion is the only message.
@@ -178,13 +144,18 @@ auto queue_of([[maybe_unused]] C& world) {
 }
 
 // One channel of a topology's communicator and the transfer on it. Blocks are declared with `send` and `expect` (several for
-// one rank must be adjacent), then `post` hands them over. The memory given to `post` must stay until `test` is true.
+// one rank must be adjacent), then `post` hands them over. The memory given to `post` must stay until `test` is true. A loan of
+// this rank's on the channel ends with the lane at the latest.
 template <Communicator C>
 class Lane {
  public:
   // Local. Refers to the topology and to the counts, which must outlive it. Nothing else may use the channel while something is
   // in flight.
   Lane(Topology<C> const& topology, int channel, Traffic& traffic);
+  Lane(Lane const&) = delete;
+  Lane& operator=(Lane const&) = delete;
+  // Closes the loan, and then withdraws the transfer.
+  ~Lane() { reclaim(); }
 
   // Returns the topology of the lane's ranks.
   Topology<C> const& topology() const { return *topology_; }
@@ -194,12 +165,19 @@ class Lane {
   // Clears, local, before the first block of a transfer: no blocks, and nothing to count.
   void clear();
   // Local. Sends `bytes` at `offset` of the memory given to `post` to `rank`, which may be this one.
-  void send(int rank, std::size_t offset, std::size_t bytes, Payload payload);
+  void send(int rank, std::size_t offset, std::size_t bytes, Payload payload) {
+    declare(to_, sent_, rank, offset, bytes, payload);
+  }
   // Local. Expects `bytes` from `rank` at `offset` of the receiving memory given to `post`.
-  void expect(int rank, std::size_t offset, std::size_t bytes, Payload payload);
+  void expect(int rank, std::size_t offset, std::size_t bytes, Payload payload) {
+    declare(from_, received_, rank, offset, bytes, payload);
+  }
 
   // Local. Counts the bytes that `rank` and this rank read and write in each other's memory as if they were sent.
-  void count_lent(int rank, std::size_t sent, std::size_t received, Payload payload);
+  void count_lent(int rank, std::size_t sent, std::size_t received, Payload payload) {
+    add(traffic_->sent, rank, sent, payload);
+    add(traffic_->received, rank, received, payload);
+  }
 
   // Posts the transfer, of memory of a space that the communicator carries. Collective in the order of the channel. Counts it;
   // throws the communicator's errors.
@@ -232,28 +210,45 @@ class Lane {
   // Returns true if something was posted that `test` has not seen to be complete.
   bool in_flight() const { return request_.has_value() || device_request_.has_value(); }
   // Makes progress; returns true once nothing is in flight. Throws the errors of a Request's `test`.
-  bool test();
+  bool test() {
+    if (request_ && request_->test()) request_.reset();
+    if (device_request_ && device_request_->test()) device_request_.reset();
+    return !in_flight();
+  }
   // Returns a rank that has not delivered, or -1.
-  int waiting_for() const;
+  int waiting_for() const {
+    if (device_request_) return device_request_->waiting_for();
+    return request_ ? request_->waiting_for() : -1;
+  }
   // Withdraws the transfer. Legal after an abort. Returns once no peer touches its memory, or lent memory, any more.
-  void withdraw() noexcept;
+  void withdraw() noexcept {
+    request_.reset();
+    device_request_.reset();
+    reclaim();
+  }
 
   // Local. Opens a loan on the channel and returns its number; `reclaim` ends it once no peer uses it.
-  std::uint64_t lend() requires LendsMemory<C>;
+  std::uint64_t lend() requires LendsMemory<C> {
+    reclaim();
+    lends_ = true;
+    return topology_->world().lend(channel_);
+  }
   // Closes this rank's loan on the channel; returns once no peer holds it. Nothing happens without an open loan.
-  void reclaim() noexcept { loan_.close(); }
+  void reclaim() noexcept {
+    if constexpr (LendsMemory<C>)
+      if (std::exchange(lends_, false)) topology_->world().reclaim(channel_);
+  }
   // Returns the scratch of the LentHop at hand; of communicators that lend nothing it has no room for a rank.
   detail::LoanRoom& loan_room() { return loan_room_; }
 
  private:
   using Counts = std::array<Traffic::Bytes, payloads>;
 
-  // Lengthens a block by the `bytes` at `offset`, its end. An empty block begins there.
-  static void extend(ByteRange& block, std::size_t offset, std::size_t bytes);
+  // Lengthens a rank's block by the `bytes` at `offset`, its end, and notes them for the transfer at hand. An empty block
+  // begins there.
+  void declare(List<ByteRange>& blocks, Counts& counts, int rank, std::size_t offset, std::size_t bytes, Payload payload);
   // Adds bytes to, or from, another rank; this rank's for itself do not count.
   void add(Counts& counts, int rank, std::size_t bytes, Payload payload) const;
-  // Notes them for the transfer at hand.
-  void tally(Counts& counts, int rank, std::size_t bytes, Payload payload);
   // Returns the lowest noted kind of payload, if there is any.
   std::size_t first_tallied() const { return static_cast<std::size_t>(std::countr_zero(tallied_)); }
   // Adds the noted bytes to the Traffic: once for each transfer posted.
@@ -266,10 +261,10 @@ class Lane {
   List<ByteRange> to_, from_;
   Counts sent_{}, received_{};
   unsigned tallied_ = 0;  // a bit for each payload in them
+  bool lends_ = false;    // an open loan
   detail::LoanRoom loan_room_;
   std::optional<request_of<C>> request_;
   std::optional<typename detail::DeviceRequestOf<C>::type> device_request_;
-  detail::OpenLoan<C> loan_;
 };
 
 template <Communicator C>
@@ -289,58 +284,11 @@ void Lane<C>::clear() {
 }
 
 template <Communicator C>
-void Lane<C>::send(int rank, std::size_t offset, std::size_t bytes, Payload payload) {
-  extend(to_[static_cast<std::size_t>(rank)], offset, bytes);
-  tally(sent_, rank, bytes, payload);
-}
-
-template <Communicator C>
-void Lane<C>::expect(int rank, std::size_t offset, std::size_t bytes, Payload payload) {
-  extend(from_[static_cast<std::size_t>(rank)], offset, bytes);
-  tally(received_, rank, bytes, payload);
-}
-
-template <Communicator C>
-void Lane<C>::count_lent(int rank, std::size_t sent, std::size_t received, Payload payload) {
-  add(traffic_->sent, rank, sent, payload);
-  add(traffic_->received, rank, received, payload);
-}
-
-template <Communicator C>
-bool Lane<C>::test() {
-  if (request_ && request_->test()) request_.reset();
-  if constexpr (CarriesDevice<C>)
-    if (device_request_ && device_request_->test()) device_request_.reset();
-  return !in_flight();
-}
-
-template <Communicator C>
-int Lane<C>::waiting_for() const {
-  if constexpr (CarriesDevice<C>)
-    if (device_request_) return device_request_->waiting_for();
-  return request_ ? request_->waiting_for() : -1;
-}
-
-template <Communicator C>
-void Lane<C>::withdraw() noexcept {
-  request_.reset();
-  device_request_.reset();
-  loan_.close();
-}
-
-template <Communicator C>
-std::uint64_t Lane<C>::lend() requires LendsMemory<C> {
-  return loan_.open(topology_->world(), channel_);
-}
-
-template <Communicator C>
-void Lane<C>::extend(ByteRange& block, std::size_t offset, std::size_t bytes) {
+void Lane<C>::declare(List<ByteRange>& blocks, Counts& counts, int rank, std::size_t offset, std::size_t bytes,
+                      Payload payload) {
+  ByteRange& block = blocks[static_cast<std::size_t>(rank)];
   if (block.bytes == 0) block.offset = offset;
   block.bytes += bytes;
-}
-
-template <Communicator C>
-void Lane<C>::tally(Counts& counts, int rank, std::size_t bytes, Payload payload) {
   tallied_ |= 1u << static_cast<unsigned>(payload);
   add(counts, rank, bytes, payload);
 }

@@ -4,9 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
-#include <string>
 #include <type_traits>
-#include <vector>
 
 #include "parallax/detail/core/algorithm.hpp"
 #include "parallax/detail/core/config.hpp"
@@ -42,8 +40,30 @@ inline std::size_t largest_digit(Slice<std::size_t const> offsets, Hop const& ho
   return largest;
 }
 
+// Elements of a part in a round: the first one, and their number.
+struct PartRound {
+  std::size_t begin, count;
+};
+// Returns the elements of round j, of a part of `size`, in rounds of `round_size`.
+inline PartRound round_of_part(std::size_t size, std::size_t j, std::size_t round_size) {
+  std::size_t const begin = std::min(size, j * round_size);
+  return {begin, std::min(size - begin, round_size)};
+}
+
+// Elements of a tile: the running sum stays in the first-level cache.
+inline constexpr std::size_t sum_tile = 2048;
+// Adds one more addend of a tile.
+template <class T>
+void add_to(T* __restrict out, T const* __restrict in, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] += in[i];
+}
+
 // Returns the error of a rank `rank` whose loan differs from this one's.
-PARALLAX_COLD Error loan_disagreement(int rank, LoanRoom::Loan const& loan, int self, LoanRoom::Loan const& own);
+PARALLAX_COLD inline Error loan_disagreement(int rank, LoanRoom::Loan const& loan, int self, LoanRoom::Loan const& own) {
+  return {Errc::mismatch, rank, "reduction in memory", "",
+          joined({"rank ", rank, " brought ", loan.bytes / loan.unit, " elements of ", loan.unit, " bytes where ",
+                  own.bytes / own.unit, " of ", own.unit, " were expected by rank ", self})};
+}
 
 }  // namespace detail
 
@@ -62,15 +82,20 @@ class LentHop {
   };
 
   // Collective in the order of the lane, with the same members of `work` wanted on all ranks. Starts. All arguments must stay
-  // until `poll` is true. A rank without part in the hop gives nothing.
-  void start(Slice<std::size_t const> offsets, std::size_t round_size, Work work);
+  // until `poll` is true. Nothing is done with the work of a rank without part in the hop.
+  void start(Slice<std::size_t const> offsets, std::size_t round_size, Work work) {
+    offsets_ = offsets;
+    largest_round_ = round_size;
+    work_ = work;
+    open_ = false;
+  }
 
   // Makes progress; returns true once nobody touches the given memory any more. Throws Error (mismatch) if ranks bring
   // different sizes.
   bool poll(Lane<C>& lane, Hop const& hop);
 
  private:
-  static constexpr std::size_t tile = 2048;  // elements: the running sum stays in the first-level cache
+  static constexpr std::size_t tile = detail::sum_tile;
   // Bytes of a step, all parts together. Fewer are still in their writer's cache, and slow to read for others.
   static constexpr std::size_t step_bytes = std::size_t{1} << 20;
   static constexpr std::size_t slot_count = 3;  // of a window: filled, summed, taken out
@@ -88,7 +113,10 @@ class LentHop {
   // Finds the work's memory in the peers' reach, makes a window for the rest, and fills it with the first round.
   void make_loan(Lane<C>& lane, Hop const& hop);
   // Returns the place; none if not all of it lies in one block.
-  static Place place_of(C& world, T const* memory, std::size_t bytes);
+  static Place place_of(C& world, T const* memory, std::size_t bytes) {
+    Place const place = memory ? world.place_of(memory) : Place{};
+    return place.bytes - place.offset >= bytes ? place : Place{};
+  }
   // Returns this rank's loan, in the lane.
   Loan& mine() const { return room_->mine; }
   Buffer<Peer>& peers() { return room_->peers; }
@@ -103,17 +131,25 @@ class LentHop {
   void post_step(Lane<C>& lane, Hop const& hop);
 
   // Closes the hop: the last sums come out of the window, and the loan ends.
-  bool close(Lane<C>& lane, Hop const& hop);
+  bool close(Lane<C>& lane, Hop const& hop) {
+    take(hop, rounds_ - 1);
+    lane.reclaim();
+    open_ = false;
+    return true;
+  }
 
   // Puts round j of this rank's addends for others into the window; `take` takes the sums out of it. The own part stays in its
   // place.
-  void stage(Hop const& hop, std::size_t j);
+  void stage(Hop const& hop, std::size_t j) {
+    if (!mine().stages_input) return;
+    each_part(hop, j, [&](std::size_t at, T* slot, std::size_t count) { copy(slot, work_.input + at, count); });
+  }
   void take(Hop const& hop, std::size_t j);
   // Calls `f` with a part's begin in the vector, its slot in the window, and its elements, for each part of others in round j.
   template <class F>
   void each_part(Hop const& hop, std::size_t j, F&& f) {
     for (std::size_t t = 0; t < hop.targets.size(); ++t) {
-      auto const [begin, count] = in_round(detail::digit_size(offsets_, hop, t), j);
+      auto const [begin, count] = detail::round_of_part(detail::digit_size(offsets_, hop, t), j, round_size_);
       if (count == 0 || static_cast<int>(t) == hop.self) continue;
       f(first_of(hop, t) + begin, window_ + ((j % slot_count) * hop.targets.size() + t) * round_size_, count);
     }
@@ -181,10 +217,6 @@ class LentHop {
     }
     for (std::size_t i = end; i < n; ++i) x[i] = y[i] = a[i] + b[i];
   }
-  // Adds one more addend.
-  static void add_to(T* __restrict out, T const* in, std::size_t n) {
-    for (std::size_t i = 0; i < n; ++i) out[i] += in[i];
-  }
   // Copies; nothing if both are the same.
   static void copy(T* to, T const* from, std::size_t n) {
     if (to != from) std::memcpy(to, from, n * sizeof(T));
@@ -195,14 +227,6 @@ class LentHop {
     return detail::digit_begin(offsets_, hop, t) - detail::digit_begin(offsets_, hop, 0);
   }
   std::size_t own_size(Hop const& hop) const { return detail::digit_size(offsets_, hop, static_cast<std::size_t>(hop.self)); }
-  // The elements of a part in a round: the first one, and their number.
-  struct InRound {
-    std::size_t begin, count;
-  };
-  InRound in_round(std::size_t size, std::size_t j) const {
-    std::size_t const begin = std::min(size, j * round_size_);
-    return {begin, std::min(size - begin, round_size_)};
-  }
 
   // The arguments of `start`; the caller keeps them.
   Slice<std::size_t const> offsets_;
@@ -215,14 +239,6 @@ class LentHop {
   T* window_ = nullptr;
   detail::LoanRoom* room_ = nullptr;
 };
-
-template <class T, Communicator C>
-void LentHop<T, C>::start(Slice<std::size_t const> offsets, std::size_t round_size, Work work) {
-  offsets_ = offsets;
-  largest_round_ = round_size;
-  work_ = work;
-  open_ = false;
-}
 
 template <class T, Communicator C>
 bool LentHop<T, C>::poll(Lane<C>& lane, Hop const& hop) {
@@ -301,12 +317,6 @@ void LentHop<T, C>::make_loan(Lane<C>& lane, Hop const& hop) {
 }
 
 template <class T, Communicator C>
-Place LentHop<T, C>::place_of(C& world, T const* memory, std::size_t bytes) {
-  Place const place = memory ? world.place_of(memory) : Place{};
-  return place.bytes - place.offset >= bytes ? place : Place{};
-}
-
-template <class T, Communicator C>
 void LentHop<T, C>::reach(Lane<C>& lane, Hop const& hop) {
   C& world = lane.topology().world();
   peers().resize(hop.sources.size());
@@ -351,20 +361,6 @@ void LentHop<T, C>::post_step(Lane<C>& lane, Hop const& hop) {
 }
 
 template <class T, Communicator C>
-bool LentHop<T, C>::close(Lane<C>& lane, Hop const& hop) {
-  take(hop, rounds_ - 1);
-  lane.reclaim();
-  open_ = false;
-  return true;
-}
-
-template <class T, Communicator C>
-void LentHop<T, C>::stage(Hop const& hop, std::size_t j) {
-  if (!mine().stages_input) return;
-  each_part(hop, j, [&](std::size_t at, T* slot, std::size_t count) { copy(slot, work_.input + at, count); });
-}
-
-template <class T, Communicator C>
 void LentHop<T, C>::take(Hop const& hop, std::size_t j) {
   if (!mine().stages_whole) return;
   bool const streams = mine().bytes >= detail::many_bytes;
@@ -377,7 +373,7 @@ void LentHop<T, C>::take(Hop const& hop, std::size_t j) {
 template <class T, Communicator C>
 void LentHop<T, C>::sum(Lane<C>& lane, Hop const& hop, std::size_t j) {
   if (hop.self < 0 || lost_ >= 0) return;
-  auto const [begin, count] = in_round(own_size(hop), j);
+  auto const [begin, count] = detail::round_of_part(own_size(hop), j, round_size_);
   if (count == 0) return;
   C& world = lane.topology().world();
   std::size_t held = 0;
@@ -405,13 +401,9 @@ void LentHop<T, C>::sum_run(Extent const& run) {
   if (peers().size() == 2) return sum_pair(own, run);
   T sums[tile];  // a sum in place would overwrite later addends
   copy(sums, addend(peers()[0], run), run.count);
-  for (std::size_t p = 1; p < peers().size(); ++p) add_to(sums, addend(peers()[p], run), run.count);
+  for (std::size_t p = 1; p < peers().size(); ++p) detail::add_to(sums, addend(peers()[p], run), run.count);
   if (own) copy(own, sums, run.count);
   if (work_.whole) spread(sums, run);
 }
 
 }  // namespace parallax
-
-#if !defined(PARALLAX_COMPILED)
-#include "parallax/detail/transfer/lent_hop-inl.hpp"
-#endif

@@ -2,6 +2,7 @@
 // legs of journeys call it.
 #pragma once
 
+#include <bit>
 #include <span>
 #include <string>
 
@@ -21,7 +22,10 @@ template <Communicator C, MemorySpace Space = HostSpace>
 class Mail {
  public:
   // Local; the first `layout` allocates. Refers to the topology and to the counts, which must outlive it.
-  Mail(Topology<C> const& topology, int channel, Traffic& traffic);
+  Mail(Topology<C> const& topology, int channel, Traffic& traffic)
+      : lane_{topology, channel, traffic},
+        queue_{queue_of<Space>(topology.world())},
+        ranks_{static_cast<std::size_t>(topology.size())} {}
 
   // Returns the topology of the ranks that a slip has runs for.
   Topology<C> const& topology() const { return lane_.topology(); }
@@ -33,7 +37,10 @@ class Mail {
   // Returns true if no slip is open.
   bool empty() const { return units_.empty(); }
   // Forgets all slips, and keeps the memory. Local, before the first slip of a leg.
-  void clear();
+  void clear() {
+    units_.clear();
+    sizes_ = 0;
+  }
 
   // Bytes of the largest element that a slip may have.
   static constexpr std::size_t largest_unit = 16;
@@ -42,7 +49,11 @@ class Mail {
   // until declared.
   int open(std::size_t unit, Payload payload);
   // Opens a slip with one run for several ranks (see `write_shared`). A mail of shared slips only holds the message once.
-  int open_shared(std::size_t unit, Payload payload);
+  int open_shared(std::size_t unit, Payload payload) {
+    int const slip = open(unit, payload);
+    units_.back().shared = true;
+    return slip;
+  }
   // Declares so many bytes of the slip for `rank`, local, before `layout`. Called again, the last number counts.
   void send(int slip, int rank, std::size_t bytes) { out_[at(slip, rank)].bytes = bytes; }
   // Declares so many bytes of the slip from `rank`, which sends as many. Local, before `layout`.
@@ -127,7 +138,7 @@ class Mail {
   // Returns the index of a run in `out_` or `in_`.
   std::size_t at(int slip, int rank) const { return static_cast<std::size_t>(slip) * ranks_ + static_cast<std::size_t>(rank); }
   // Returns the largest unit of all slips: a power of two, as each is.
-  std::size_t alignment() const;
+  std::size_t alignment() const { return std::bit_floor(sizes_ > 0 ? sizes_ : 1); }
   // Returns the error of a contributor that declares an impossible layout.
   PARALLAX_COLD Error misuse(std::string const& what) const { return {Errc::misuse, topology().rank(), "mail", "", what}; }
   static std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
@@ -144,18 +155,6 @@ class Mail {
 };
 
 template <Communicator C, MemorySpace Space>
-Mail<C, Space>::Mail(Topology<C> const& topology, int channel, Traffic& traffic)
-    : lane_{topology, channel, traffic},
-      queue_{queue_of<Space>(topology.world())},
-      ranks_{static_cast<std::size_t>(topology.size())} {}
-
-template <Communicator C, MemorySpace Space>
-void Mail<C, Space>::clear() {
-  units_.clear();
-  sizes_ = 0;
-}
-
-template <Communicator C, MemorySpace Space>
 int Mail<C, Space>::open(std::size_t unit, Payload payload) {
   if (unit == 0 || unit > largest_unit || (unit & (unit - 1)) != 0)
     throw misuse(joined({"a slip of ", unit, " bytes an element: only 1, 2, 4, 8 and 16 can be laid out"}));
@@ -166,13 +165,6 @@ int Mail<C, Space>::open(std::size_t unit, Payload payload) {
   if (out_.size() < last) out_.resize(last), in_.resize(last);
   std::fill(out_.data() + first, out_.data() + last, ByteRange{});
   std::fill(in_.data() + first, in_.data() + last, ByteRange{});
-  return slip;
-}
-
-template <Communicator C, MemorySpace Space>
-int Mail<C, Space>::open_shared(std::size_t unit, Payload payload) {
-  int const slip = open(unit, payload);
-  units_.back().shared = true;
   return slip;
 }
 
@@ -209,13 +201,6 @@ void Mail<C, Space>::layout() {
   incoming_.resize_with_slack(received);
 }
 
-template <Communicator C, MemorySpace Space>
-std::size_t Mail<C, Space>::alignment() const {
-  std::size_t largest = largest_unit;
-  while (largest > std::max<std::size_t>(sizes_, 1)) largest /= 2;
-  return largest;
-}
-
 namespace detail {
 
 // The mail in memory of the communicator's device, if it carries any.
@@ -249,54 +234,52 @@ class Mails {
   // Returns the lane of the host's mail.
   Lane<C>& lane() { return host_.lane(); }
   // Returns a rank that has not delivered to the mail in flight, or -1.
-  int waiting_for() const;
+  int waiting_for() const {
+    if constexpr (CarriesDevice<C>)
+      if (device_.lane().in_flight()) return device_.lane().waiting_for();
+    return host_.lane().waiting_for();
+  }
   // Gives both up. Legal after an abort.
-  void withdraw() noexcept;
+  void withdraw() noexcept {
+    for_both([](auto& mail) { mail.lane().withdraw(); });
+  }
 
   // Forgets the slips of both.
-  void clear();
+  void clear() {
+    for_both([](auto& mail) { mail.clear(); });
+  }
   // Lays both out. Throws Error (misuse) if a run is not of whole elements.
-  void layout();
+  void layout() {
+    for_both([](auto& mail) { mail.layout(); });
+  }
   // Collective in the order of the channel. Posts the host's first, unless it has no slip; all ranks open the same slips.
   void post();
   // Returns true if one of the two is on its way.
-  bool in_flight() const;
+  bool in_flight() const {
+    if constexpr (CarriesDevice<C>)
+      if (device_.lane().in_flight()) return true;
+    return host_.lane().in_flight();
+  }
   // Returns true once both have arrived.
   bool test();
 
  private:
-  void post_device();
+  // Calls f with each mail that there is.
+  template <class F>
+  void for_both(F const& f) {
+    f(host_);
+    if constexpr (CarriesDevice<C>) f(device_);
+  }
+  void post_device() {
+    device_waits_ = false;
+    if constexpr (CarriesDevice<C>) device_.post();
+  }
 
   // Both use one channel, one after the other.
   Mail<C> host_;
   [[no_unique_address]] detail::DeviceMail<C> device_;
   bool device_waits_ = false;  // for the host's
 };
-
-template <Communicator C>
-int Mails<C>::waiting_for() const {
-  if constexpr (CarriesDevice<C>)
-    if (device_.lane().in_flight()) return device_.lane().waiting_for();
-  return host_.lane().waiting_for();
-}
-
-template <Communicator C>
-void Mails<C>::withdraw() noexcept {
-  host_.lane().withdraw();
-  if constexpr (CarriesDevice<C>) device_.lane().withdraw();
-}
-
-template <Communicator C>
-void Mails<C>::clear() {
-  host_.clear();
-  if constexpr (CarriesDevice<C>) device_.clear();
-}
-
-template <Communicator C>
-void Mails<C>::layout() {
-  host_.layout();
-  if constexpr (CarriesDevice<C>) device_.layout();
-}
 
 template <Communicator C>
 void Mails<C>::post() {
@@ -308,13 +291,6 @@ void Mails<C>::post() {
 }
 
 template <Communicator C>
-bool Mails<C>::in_flight() const {
-  if constexpr (CarriesDevice<C>)
-    if (device_.lane().in_flight()) return true;
-  return host_.lane().in_flight();
-}
-
-template <Communicator C>
 bool Mails<C>::test() {
   if (!host_.test()) return false;
   if constexpr (CarriesDevice<C>) {
@@ -322,12 +298,6 @@ bool Mails<C>::test() {
     return device_.test();
   }
   return true;
-}
-
-template <Communicator C>
-void Mails<C>::post_device() {
-  device_waits_ = false;
-  if constexpr (CarriesDevice<C>) device_.post();
 }
 
 // A journey by mail, which is a sequence of legs, or several journeys that go together. It has equally many legs on every rank.

@@ -28,7 +28,10 @@ class Agreement {
       : lane_{topology, channel, traffic}, out_(ranks()), in_(ranks()) {}
 
   // Local. Makes room for so many numbers, so that `begin` allocates nothing.
-  void reserve(std::size_t counts);
+  void reserve(std::size_t counts) {
+    extra_out_.reserve(extra_words(counts));
+    extra_in_.reserve(extra_words(counts));
+  }
   // Local. Begins a round with `counts` numbers for each rank.
   void begin(std::uint64_t hash, bool ok, bool joined, std::size_t counts, bool ahead = true);
   // Local, between `begin` and `post`. Sets number `which` (from 0) for rank `rank`; a number not told is 0.
@@ -55,7 +58,9 @@ class Agreement {
   void withdraw() noexcept { lane_.withdraw(); }
 
   // Returns true if all ranks can, and do the same. Valid once `poll` is true; the same on every rank.
-  bool unanimous() const;
+  bool unanimous() const {
+    return detail::all_of(in_, [&](Record const& r) { return (r.flags & is_ok) && r.hash == in_.front().hash; });
+  }
   // Returns true if every rank can do the work named ahead.
   bool ahead() const {
     return detail::all_of(in_, [](Record const& r) { return (r.flags & looks_ahead) != 0; });
@@ -83,8 +88,11 @@ class Agreement {
   // Returns the words of a second round, all ranks together; 0: it is left out.
   std::size_t extra_words(std::size_t counts) const { return counts > inline_counts ? (counts - inline_counts) * ranks() : 0; }
   // Returns the place of a number: in the rank's record, or behind it if it does not fit.
-  std::uint64_t& slot(List<Record>& records, List<std::uint64_t>& extra, int rank, std::size_t which);
-
+  std::uint64_t& slot(List<Record>& records, List<std::uint64_t>& extra, int rank, std::size_t which) {
+    auto const r = static_cast<std::size_t>(rank);
+    if (which < inline_counts) return records[r].counts[which];
+    return extra[r * (counts_ - inline_counts) + which - inline_counts];
+  }
   // Posts `bytes` for each rank, packed in the order of ranks at both ends; bytes for this rank are copied.
   void post_words(void const* out, void* in, std::size_t bytes);
 
@@ -97,12 +105,6 @@ class Agreement {
   // The numbers that do not fit into a record, rank after rank.
   List<std::uint64_t> extra_out_, extra_in_;
 };
-
-template <Communicator C>
-void Agreement<C>::reserve(std::size_t counts) {
-  extra_out_.reserve(extra_words(counts));
-  extra_in_.reserve(extra_words(counts));
-}
 
 template <Communicator C>
 void Agreement<C>::begin(std::uint64_t hash, bool ok, bool joined, std::size_t counts, bool ahead) {
@@ -127,18 +129,6 @@ bool Agreement<C>::poll() {
     }
   }
   return true;
-}
-
-template <Communicator C>
-bool Agreement<C>::unanimous() const {
-  return detail::all_of(in_, [&](Record const& r) { return (r.flags & is_ok) && r.hash == in_.front().hash; });
-}
-
-template <Communicator C>
-std::uint64_t& Agreement<C>::slot(List<Record>& records, List<std::uint64_t>& extra, int rank, std::size_t which) {
-  auto const r = static_cast<std::size_t>(rank);
-  if (which < inline_counts) return records[r].counts[which];
-  return extra[r * (counts_ - inline_counts) + which - inline_counts];
 }
 
 template <Communicator C>
