@@ -80,56 +80,26 @@ concept Optimizer = std::is_trivially_copyable_v<O> && requires(O const& optimiz
   optimizer.at(step);
 };
 
-namespace detail {
-
-// By an optimizer's `at`, for a setting that makes no sense to its rule: throws Error (invalid_argument), which refuses the
-// step on all ranks. `bound`: the condition on the setting.
-template <class Number = double>
-[[noreturn]] void refuse_setting(std::string_view optimizer, std::string_view setting, Number value, std::string_view bound) {
-  throw Error{Errc::invalid_argument, -1, "step", "",
-              joined({optimizer, "'s ", setting, " is ", value, ", and has to be ", bound})};
-}
-
-// Throws the error of setting number `number`, from 0 on.
+// O's treatment of elements whose gradient is zero. States of variables settle rows by it.
 template <class O>
-PARALLAX_COLD [[noreturn]] void refuse_field(O const& optimizer, std::size_t number, double value);
-// Checks settings before an update: throws Error (invalid_argument) for one of O, or of an optimizer among them, if it is
-// infinite or not a number.
-template <class O>
-void check_settings(O const& optimizer) {
-  std::size_t number = 0;
-  auto const check = [&]<class Field>(Field const& field) {
-    if constexpr (std::is_floating_point_v<Field>) {
-      double const value = static_cast<double>(field);
-      if (!is_finite(value)) refuse_field(optimizer, number, value);
-    } else if constexpr (std::is_class_v<Field>) {
-      check_settings(field);
-    }
-    ++number;
-  };
-  if constexpr (requires { optimizer.fields(check); }) optimizer.fields(check);
-  else if constexpr (std::is_aggregate_v<O>) for_each_field(optimizer, check);
-}
-
-// Returns O's `untouched`, or `rests` without one.
-template <class O>
-constexpr Untouched untouched_of() {
+inline constexpr Untouched untouched = [] {
   if constexpr (requires { O::untouched; }) return O::untouched;
   else return Untouched::rests;
-}
-// Returns O's `unit`, or `element` without one.
+}();
+// The range that O measures before it moves an element.
 template <class O>
-constexpr Unit unit_of() {
+inline constexpr Unit unit = [] {
   if constexpr (requires { O::unit; }) return O::unit;
   else return Unit::element;
-}
-
-// Returns true if O says that its rule is p -= g.
+}();
+// True if the rule of O is p -= g, so a gradient may be a difference made by a trainer.
 template <class O>
-constexpr bool subtracts_of() {
+inline constexpr bool subtracts = [] {
   if constexpr (requires { O::subtracts; }) return O::subtracts;
   else return false;
-}
+}();
+
+namespace detail {
 
 // The state that O keeps for each row; nothing unless O names any.
 template <class O>
@@ -142,32 +112,58 @@ struct row_slots_of<O> {
   using type = typename O::row_slots;
 };
 
-// Returns true if Rule takes an element of T, its gradient and its slots, and does not throw.
+// Parts of an optimizer that may be missing, in the order of the search.
+enum class OptimizerLack {
+  nothing, copies, element_slots, at, rule, nothrow_rule, measure, nothrow_measure, finish, nothrow_finish
+};
+
+// Returns the fault of a rule: of the result of at(step), or of the rule's finish(sums, count).
 template <class Rule, class T, class... S>
-constexpr bool is_rule(std::type_identity<slot_types<S...>>) {
-  return std::is_nothrow_invocable_v<Rule const&, T&, T, slot_type<S, T>&...>;
+consteval OptimizerLack rule_lacks(std::type_identity<slot_types<S...>>) {
+  if constexpr (!std::is_invocable_v<Rule const&, T&, T, slot_type<S, T>&...>) return OptimizerLack::rule;
+  else if constexpr (!std::is_nothrow_invocable_v<Rule const&, T&, T, slot_type<S, T>&...>) return OptimizerLack::nothrow_rule;
+  else return OptimizerLack::nothing;
 }
-// Returns true if Rule has `measure` and `finish`, which do not throw, and `finish` returns a rule of the elements.
+// Returns the fault of a rule that measures: of `measure`, `finish`, and then of the result of `finish`.
 template <class Rule, class T, class... S, class... R>
-constexpr bool is_measured_rule(std::type_identity<slot_types<S...>> element, std::type_identity<slot_types<R...>>) {
-  if constexpr (requires(Rule const& rule, T& p, slot_type<S, T>&... s, slot_type<R, T>&... r) {
-                  requires noexcept(rule.measure(p, T{}, s...));
-                  requires noexcept(rule.finish(rule.measure(p, T{}, s...), std::int64_t{1}, r...));
-                })
-    return is_rule<decltype(std::declval<Rule const&>().finish(
-                       std::declval<Rule const&>().measure(std::declval<T&>(), T{}, std::declval<slot_type<S, T>&>()...),
-                       std::int64_t{1}, std::declval<slot_type<R, T>&>()...)),
-                   T>(element);
-  else return false;
+consteval OptimizerLack measured_rule_lacks(std::type_identity<slot_types<S...>> element,
+                                            std::type_identity<slot_types<R...>>) {
+  if constexpr (!requires(Rule const& rule, T& p, slot_type<S, T>&... s) { rule.measure(p, T{}, s...); }) {
+    return OptimizerLack::measure;
+  } else {
+    using Sums = decltype(std::declval<Rule const&>().measure(std::declval<T&>(), T{}, std::declval<slot_type<S, T>&>()...));
+    if constexpr (!noexcept(std::declval<Rule const&>().measure(std::declval<T&>(), T{}, std::declval<slot_type<S, T>&>()...)))
+      return OptimizerLack::nothrow_measure;
+    else if constexpr (!requires(Rule const& rule, Sums sums, slot_type<R, T>&... r) {
+                         rule.finish(sums, std::int64_t{1}, r...);
+                       })
+      return OptimizerLack::finish;
+    else if constexpr (!requires(Rule const& rule, Sums sums, slot_type<R, T>&... r) {
+                         requires noexcept(rule.finish(sums, std::int64_t{1}, r...));
+                       })
+      return OptimizerLack::nothrow_finish;
+    else
+      return rule_lacks<decltype(std::declval<Rule const&>().finish(std::declval<Sums>(), std::int64_t{1},
+                                                                    std::declval<slot_type<R, T>&>()...)),
+                        T>(element);
+  }
 }
 
-// Behind OptimizerFor: returns true if the rule of O fits its unit and its slots.
+// Returns the first lack of O, or `nothing`.
 template <class O, class T>
-constexpr bool has_rule() {
-  using Rule = decltype(std::declval<O const&>().at(std::int64_t{1}));
-  using Elements = std::type_identity<typename O::element_slots>;
-  if constexpr (unit_of<O>() == Unit::element) return is_rule<Rule, T>(Elements{});
-  else return is_measured_rule<Rule, T>(Elements{}, std::type_identity<typename row_slots_of<O>::type>{});
+consteval OptimizerLack optimizer_lacks() {
+  if constexpr (!std::is_trivially_copyable_v<O>) {
+    return OptimizerLack::copies;
+  } else if constexpr (!requires { typename O::element_slots; }) {
+    return OptimizerLack::element_slots;
+  } else if constexpr (!requires(O const& optimizer, std::int64_t step) { optimizer.at(step); }) {
+    return OptimizerLack::at;
+  } else {
+    using Rule = decltype(std::declval<O const&>().at(std::int64_t{1}));
+    using Elements = std::type_identity<typename O::element_slots>;
+    if constexpr (unit<O> == Unit::element) return rule_lacks<Rule, T>(Elements{});
+    else return measured_rule_lacks<Rule, T>(Elements{}, std::type_identity<typename row_slots_of<O>::type>{});
+  }
 }
 
 // Behind `adopts`: returns true if Rule can be told of a parameter given from outside.
@@ -175,7 +171,7 @@ template <class O, class T, class... S>
 constexpr bool has_adopt(std::type_identity<slot_types<S...>>) {
   using Rule = decltype(std::declval<O const&>().at(std::int64_t{1}));
   if constexpr (requires(Rule const& rule, T& p, slot_type<S, T>&... s) { rule.adopt(p, s...); })
-    return unit_of<O>() == Unit::element;
+    return unit<O> == Unit::element;
   else return false;
 }
 
@@ -183,21 +179,12 @@ constexpr bool has_adopt(std::type_identity<slot_types<S...>>) {
 template <class O, class T, class... S>
 constexpr std::size_t measure_count_of(std::type_identity<slot_types<S...>>) {
   using Rule = decltype(std::declval<O const&>().at(std::int64_t{1}));
-  if constexpr (unit_of<O>() == Unit::element) return 0;
+  if constexpr (unit<O> == Unit::element) return 0;
   else return decltype(std::declval<Rule const&>().measure(std::declval<T&>(), T{}, std::declval<slot_type<S, T>&>()...))::count;
 }
 
 }  // namespace detail
 
-// O's treatment of elements whose gradient is zero. States of variables settle rows by it.
-template <class O>
-inline constexpr Untouched untouched = detail::untouched_of<O>();
-// The range that O measures before it moves an element.
-template <class O>
-inline constexpr Unit unit = detail::unit_of<O>();
-// True if the rule of O is p -= g, so a gradient may be a difference made by a trainer.
-template <class O>
-inline constexpr bool subtracts = detail::subtracts_of<O>();
 // The number of sums that O forms over its measures, of elements of T.
 template <class O, class T>
 inline constexpr std::size_t measure_count = detail::measure_count_of<O, T>(std::type_identity<typename O::element_slots>{});
@@ -262,16 +249,44 @@ std::string row_slot_name(std::size_t slot) {
 }
 
 namespace detail {
+
+// By an optimizer's `at`, for a setting that makes no sense to its rule: throws Error (invalid_argument), which refuses the
+// step on all ranks. `bound`: the condition on the setting.
+template <class Number = double>
+[[noreturn]] void refuse_setting(std::string_view optimizer, std::string_view setting, Number value, std::string_view bound) {
+  throw Error{Errc::invalid_argument, -1, "step", "",
+              joined({optimizer, "'s ", setting, " is ", value, ", and has to be ", bound})};
+}
+
+// Throws the error of setting number `number`, from 0 on.
 template <class O>
 PARALLAX_COLD [[noreturn]] void refuse_field(O const&, std::size_t number, double value) {
   if constexpr (requires { O::field_names; })
     refuse_setting(optimizer_name<O>(), O::field_names[number], value, "a finite number");
   else refuse_setting(optimizer_name<O>(), joined({"setting ", number + 1}), value, "a finite number");
 }
+// Checks settings before an update: throws Error (invalid_argument) for one of O, or of an optimizer among them, if it is
+// infinite or not a number.
+template <class O>
+void check_settings(O const& optimizer) {
+  std::size_t number = 0;
+  auto const check = [&]<class Field>(Field const& field) {
+    if constexpr (std::is_floating_point_v<Field>) {
+      double const value = static_cast<double>(field);
+      if (!is_finite(value)) refuse_field(optimizer, number, value);
+    } else if constexpr (std::is_class_v<Field>) {
+      check_settings(field);
+    }
+    ++number;
+  };
+  if constexpr (requires { optimizer.fields(check); }) optimizer.fields(check);
+  else if constexpr (std::is_aggregate_v<O>) for_each_field(optimizer, check);
+}
+
 }  // namespace detail
 
 // The demands of `Variable` on O for elements of T: the rule takes (p, g, slots...) of them and cannot throw.
 template <class O, class T>
-concept OptimizerFor = Optimizer<O> && detail::has_rule<O, T>();
+concept OptimizerFor = Optimizer<O> && (detail::optimizer_lacks<O, T>() == detail::OptimizerLack::nothing);
 
 }  // namespace parallax
