@@ -121,10 +121,8 @@ struct BasicAdamW {
   // Share of p that a step takes away, times learning_rate: 0 to 0.1.
   double weight_decay = 0.01;
 
-  // Rule of one step for an element.
-  struct Rule {
-    // Adam's rule of the same step.
-    typename BasicAdam<Semantics>::Rule adam;
+  // Adam's rule of the same step, with the decay before it. Slots fade and rest as Adam's.
+  struct Rule : BasicAdam<Semantics>::Rule {
     // learning_rate · weight_decay.
     double decay;
 
@@ -132,23 +130,11 @@ struct BasicAdamW {
     PARALLAX_HOST_DEVICE void operator()(auto& p, auto g, auto& m, auto& v) const noexcept {
       PARALLAX_NO_CONTRACT
       p -= static_cast<decltype(g)>(decay) * p;
-      adam(p, g, m, v);
+      BasicAdam<Semantics>::Rule::operator()(p, g, m, v);
     }
 
     // Returns Adam's pace if nothing decays; else p falls in every step.
-    Pace pace() const noexcept { return decay == 0 ? adam.pace() : Pace{}; }
-    // Returns as Adam's does.
-    bool alike(Rule const& other) const noexcept { return adam.alike(other.adam); }
-    // Returns as Adam's does.
-    template <class T>
-    PARALLAX_HOST_DEVICE bool rests(T p, T m, T v) const noexcept {
-      return adam.rests(p, m, v);
-    }
-    // Returns as Adam's does.
-    template <class T>
-    PARALLAX_HOST_DEVICE T faded(std::size_t slot, T x) const noexcept {
-      return adam.faded(slot, x);
-    }
+    Pace pace() const noexcept { return decay == 0 ? BasicAdam<Semantics>::Rule::pace() : Pace{}; }
   };
   // Returns the rule of a step of the variable, 1 for its first.
   Rule at(std::int64_t step) const {
