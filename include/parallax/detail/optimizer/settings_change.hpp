@@ -10,43 +10,38 @@
 
 namespace parallax::inline v0_2 {
 
-// A memory of changes of an optimizer's settings since its variable's first update. It is empty for an optimizer that does not
-// ask (`after_change`).
+// A memory of changes of an optimizer's settings since its variable's first update. It does nothing for an optimizer that does
+// not ask (`after_change`).
 template <class O>
 class SettingsChange {
+  static constexpr bool asks = requires(O const& settings) { settings.after_change(); };
+
  public:
   // Local. Returns the settings to ask `at` of for the update after so many: the given ones, or after a change their
   // successors.
-  O of(O const& settings, std::int64_t) const { return settings; }
-  // Notes that an update was made with the settings.
-  void updated(O const&) {}
-  // Lets the settings count as changed from now on: a schedule changes them.
-  void expect() {}
-  // Shows an archive all of it, after the settings.
-  template <class A>
-  void visit(Items<A>&, O const&, std::int64_t) {}
-};
-// A memory of changes for an optimizer that asks: as large as a hash and a flag.
-template <class O>
-  requires requires(O const& settings) { settings.after_change(); }
-class SettingsChange<O> {
- public:
-  // Returns settings as above; the functions below do as above, too.
-  O of(O const& settings, std::int64_t steps) const { return changed(settings, steps) ? settings.after_change() : settings; }
-  // Notes the settings, and that they have changed if the last update had others.
-  void updated(O const& settings) {
-    std::uint64_t const now = fields_hash(settings);
-    changed_ = changed_ || (hash_ != 0 && hash_ != now);
-    hash_ = now;
+  O of(O const& settings, std::int64_t steps) const {
+    if constexpr (asks)
+      if (changed(settings, steps)) return settings.after_change();
+    return settings;
   }
-  // Lets the settings count as changed from now on.
+  // Notes that an update was made with the settings, and that they have changed if the last update had others.
+  void updated(O const& settings) {
+    if constexpr (asks) {
+      std::uint64_t const now = fields_hash(settings);
+      changed_ = changed_ || (hash_ != 0 && hash_ != now);
+      hash_ = now;
+    }
+  }
+  // Lets the settings count as changed from now on: a schedule changes them.
   void expect() { changed_ = true; }
-  // Shows an archive true if the settings have changed by the next update.
+  // Shows an archive true, after the settings, if they have changed by the next update.
   template <class A>
   void visit(Items<A>& items, O const& settings, std::int64_t steps) {
-    bool now = changed(settings, steps);
-    items.number("settings_changed", now);
-    if constexpr (A::reads) changed_ = now, hash_ = steps > 0 ? fields_hash(settings) : 0;
+    if constexpr (asks) {
+      bool now = changed(settings, steps);
+      items.number("settings_changed", now);
+      if constexpr (A::reads) changed_ = now, hash_ = steps > 0 ? fields_hash(settings) : 0;
+    }
   }
 
  private:
