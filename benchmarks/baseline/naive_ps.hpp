@@ -92,7 +92,7 @@ class NaivePush : public px::RowJourney<Index, T, Space> {
   px::Hop const& hop() const { return plan_->hops.front(); }
 
   int keys_slip_ = -1;
-  px::WireSlip<Wire, T, Space> rows_slip_;
+  px::WireSlip<C, Wire, T, Space> rows_slip_;
   std::vector<std::size_t> sent_, expected_;  // begins by target; occurrences by source
   px::Buffer<std::byte> arrived_keys_;
   px::Groups<Index, Space> groups_;

@@ -61,7 +61,7 @@ Seen<W> exchange(px::ThreadCommunicator& world, bool alone) {
   px::Topology topology{world};
   px::Traffic traffic;
   px::Mail mail{topology, 1, traffic};
-  px::WireSlip<W, float> own, shared;
+  px::WireSlip<px::ThreadCommunicator, W, float> own, shared;
   Seen<W> seen;
   std::vector<int> everyone;
   for (int rank = 0; rank < world.size(); ++rank) everyone.push_back(rank);

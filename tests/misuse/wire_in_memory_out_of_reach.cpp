@@ -1,6 +1,7 @@
 // expect: parallax: an encoding wire needs memory that the host reads
 #include <cstddef>
 
+#include <parallax/comm/self.hpp>
 #include <parallax/detail/transfer/wire_slip.hpp>
 
 namespace px = parallax;
@@ -17,4 +18,4 @@ struct Halves {
   static void encode(float const*, std::size_t, short*) {}
   static void decode(short const*, std::size_t, float*) {}
 };
-px::WireSlip<Halves, float, Elsewhere> rows;
+px::WireSlip<px::SelfCommunicator, Halves, float, Elsewhere> rows;

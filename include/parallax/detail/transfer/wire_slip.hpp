@@ -10,7 +10,7 @@ namespace parallax::inline v0_2 {
 // A slip. All numbers are of elements T. A leg calls `open` (or `open_shared`), `send` and `expect` before the mail is laid
 // out, `write` (or `write_shared`) before it is posted, and `take` after it has arrived. Owns the scratch in which a wire that
 // encodes finds and leaves elements; under IdentityWire there is none, and all calls are the mail's own.
-template <class W, class T, MemorySpace Space = HostSpace>
+template <Communicator C, class W, class T, MemorySpace Space = HostSpace>
   requires Wire<W, T>
 class WireSlip {
  public:
@@ -18,28 +18,16 @@ class WireSlip {
   using Element = typename detail::Travelling<T, Space, W>::type;
 
   // Opens a slip with a run of its own for every rank. Local, once for each leg.
-  template <Communicator C>
-  void open(Mail<C, Space>& mail, Payload payload) {
-    slip_ = mail.open(sizeof(Element), payload);
-  }
+  void open(Mail<C, Space>& mail, Payload payload) { slip_ = mail.open(sizeof(Element), payload); }
   // Opens a slip with one run for all ranks that get anything. Local, in place of `open`.
-  template <Communicator C>
-  void open_shared(Mail<C, Space>& mail, Payload payload) {
-    slip_ = mail.open_shared(sizeof(Element), payload);
-  }
+  void open_shared(Mail<C, Space>& mail, Payload payload) { slip_ = mail.open_shared(sizeof(Element), payload); }
   // Declares `n` elements for `rank`.
-  template <Communicator C>
-  void send(Mail<C, Space>& mail, int rank, std::size_t n) const {
-    mail.send(slip_, rank, n * sizeof(Element));
-  }
+  void send(Mail<C, Space>& mail, int rank, std::size_t n) const { mail.send(slip_, rank, n * sizeof(Element)); }
   // Declares `n` elements from `rank`.
-  template <Communicator C>
-  void expect(Mail<C, Space>& mail, int rank, std::size_t n) const {
-    mail.expect(slip_, rank, n * sizeof(Element));
-  }
+  void expect(Mail<C, Space>& mail, int rank, std::size_t n) const { mail.expect(slip_, rank, n * sizeof(Element)); }
 
   // Writes a run: `fill(T*)` writes as many elements as were declared for the rank. It is not called for none.
-  template <Communicator C, class Fill>
+  template <class Fill>
   void write(Mail<C, Space>& mail, int rank, Fill&& fill) {
     std::size_t const n = mail.outgoing_bytes(slip_, rank) / sizeof(Element);
     if (n > 0) fill_run(mail, mail.template outgoing<Element>(slip_, rank), n, fill);
@@ -47,7 +35,7 @@ class WireSlip {
   // Writes the runs of several ranks, which lie one behind the other at their writer: `fill(first, last, T*)` writes the runs
   // of ranks number `first` to `last` - 1 of the list. They are neighbours in the mail, as far as may be, so that a device is
   // given few kernels; a wire encodes rank by rank, as ranks decode.
-  template <Communicator C, class Ranks, class Fill>
+  template <class Ranks, class Fill>
   void write_runs(Mail<C, Space>& mail, Ranks const& ranks, Fill&& fill) {
     if constexpr (encodes<W>) {
       for (std::size_t at = 0; at < ranks.size(); ++at) write(mail, ranks[at], [&](T* out) { fill(at, at + 1, out); });
@@ -58,13 +46,13 @@ class WireSlip {
     }
   }
   // Writes them likewise if the elements are there already in their travelling form: `fill(first, last, Element*)` writes them.
-  template <Communicator C, class Ranks, class Fill>
+  template <class Ranks, class Fill>
   void write_runs_encoded(Mail<C, Space>& mail, Ranks const& ranks, Fill&& fill) {
     each_neighbours(mail, ranks,
                     [&](std::size_t first, std::size_t last, Element* run, std::size_t) { fill(first, last, run); });
   }
   // Writes a shared slip likewise: it is filled, and encoded, once.
-  template <Communicator C, class Fill>
+  template <class Fill>
   void write_shared(Mail<C, Space>& mail, Fill&& fill) {
     std::size_t n = 0;
     for (int rank = 0; rank < mail.topology().size(); ++rank)
@@ -73,12 +61,9 @@ class WireSlip {
   }
 
   // Returns the number of elements from the rank.
-  template <Communicator C>
-  std::size_t arrived(Mail<C, Space> const& mail, int rank) const {
-    return mail.incoming_bytes(slip_, rank) / sizeof(Element);
-  }
+  std::size_t arrived(Mail<C, Space> const& mail, int rank) const { return mail.incoming_bytes(slip_, rank) / sizeof(Element); }
   // Takes all arrivals, decoded, run after run in the order of `ranks`: as many bytes as the elements T have.
-  template <Communicator C, class Ranks>
+  template <class Ranks>
   void take(Mail<C, Space>& mail, Ranks const& ranks, Buffer<std::byte, Space>& into) {
     if constexpr (encodes<W>) {
       std::size_t n = 0;
@@ -99,7 +84,7 @@ class WireSlip {
  private:
   // Calls f(first, last, run, n) for ranks whose runs lie one behind the other in the mail, n elements in all, and not for
   // none.
-  template <Communicator C, class Ranks, class F>
+  template <class Ranks, class F>
   void each_neighbours(Mail<C, Space>& mail, Ranks const& ranks, F&& f) const {
     for (std::size_t first = 0, last = 0; first < ranks.size(); first = last) {
       Element* const run = mail.template outgoing<Element>(slip_, ranks[first]);
@@ -110,7 +95,7 @@ class WireSlip {
     }
   }
   // Writes a run to its place in the mail, by way of the scratch if the wire encodes.
-  template <Communicator C, class Fill>
+  template <class Fill>
   void fill_run([[maybe_unused]] Mail<C, Space>& mail, Element* run, std::size_t n, Fill&& fill) {
     if constexpr (encodes<W>) {
       scratch_.resize_with_slack(n);

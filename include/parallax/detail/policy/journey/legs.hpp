@@ -137,7 +137,7 @@ struct RowsLeg {
   // The plan with the rows' levels.
   using Plan = RowPlan<Index, Space>;
   // The rows, in the mail of their memory.
-  WireSlip<W, T, Space> rows_slip;
+  WireSlip<C, W, T, Space> rows_slip;
   // The counts, in the same mail.
   int counts_slip = -1;
 
@@ -197,7 +197,7 @@ struct GatherLeg {
   // The keys; in the leg before their number, in the host's mail.
   int keys_slip = -1, counts_slip = -1;  // of the counts
   // The rows; like keys and counts they go in the mail of their memory.
-  WireSlip<W, T, Space> rows_slip;
+  WireSlip<C, W, T, Space> rows_slip;
 
   // Opens the leg before. The givers name this rank among their takers, and the takers them among their givers.
   void open_sizes(Mail<C>& mail, Slice<int const> takers, Slice<int const> givers) {

@@ -237,7 +237,7 @@ class PullJourney {
   std::int64_t rows_ = 0;
   std::size_t width_ = 0, hop_ = 0;
   int owner_ = -1;
-  WireSlip<W, T, Space> rows_slip_;
+  WireSlip<C, W, T, Space> rows_slip_;
   PullLoad leg_ = PullLoad::keys;
   bool finished_ = true,     // nothing is left to travel
       held_ = false;         // rows wait for `release`
