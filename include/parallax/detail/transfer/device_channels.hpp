@@ -4,8 +4,6 @@
 
 #include <array>
 #include <cstddef>
-#include <string>
-#include <vector>
 
 #include "parallax/comm/forwarding.hpp"
 

@@ -21,8 +21,6 @@ class LentBuffer {
   void resize_with_slack(Topology<C> const&, std::size_t size) { memory_.resize_with_slack(size); }
   // Returns the first of as many elements as were asked for last; moves when it grows.
   T* data() { return memory_.data(); }
-  // Returns it for reading.
-  T const* data() const { return memory_.data(); }
   // Returns true if the given memory serves as well as this.
   static bool can_be(Topology<C> const&, void const*) { return true; }
 
@@ -33,35 +31,27 @@ class LentBuffer {
 class LentBlock {
  public:
   LentBlock() = default;
-  // Takes the memory over; `other` has none afterwards.
-  LentBlock(LentBlock&& other) noexcept
-      : memory_{std::exchange(other.memory_, nullptr)}, bytes_{std::exchange(other.bytes_, 0)}, from_{other.from_} {}
-  // Exchanges the memory of both.
-  LentBlock& operator=(LentBlock&& other) noexcept {
-    std::swap(memory_, other.memory_);
-    std::swap(bytes_, other.bytes_);
-    std::swap(from_, other.from_);
-    return *this;
-  }
-  ~LentBlock() {
-    if (memory_) from_.deallocate(memory_, bytes_);
-  }
+  LentBlock(LentBlock const&) = delete;
+  LentBlock& operator=(LentBlock const&) = delete;
+  ~LentBlock() { release(); }
 
   // Makes it at least so large, if it is smaller; then its contents are lost. Throws the errors of the allocation, and keeps
   // the block as it was.
   void reserve(detail::LentMemory const& from, std::size_t bytes) {
     if (bytes <= bytes_) return;
     bytes += bytes / 2;
-    LentBlock fresh;
-    fresh.memory_ = from.allocate(bytes);
-    fresh.bytes_ = bytes;
-    fresh.from_ = from;
-    *this = std::move(fresh);
+    void* const fresh = from.allocate(bytes);
+    release();
+    memory_ = fresh, bytes_ = bytes, from_ = from;
   }
   // Returns the memory; null as long as nothing was reserved.
   void* data() const { return memory_; }
 
  private:
+  void release() {
+    if (memory_) from_.deallocate(memory_, bytes_);
+  }
+
   void* memory_ = nullptr;
   std::size_t bytes_ = 0;
   detail::LentMemory from_{};
@@ -83,8 +73,6 @@ class LentBuffer<T, C, HostSpace, true> {
   }
   // Returns the first of as many elements as were asked for last; moves when it grows.
   T* data() { return shared_ ? static_cast<T*>(block_.data()) : heap_.data(); }
-  // Returns it for reading.
-  T const* data() const { return shared_ ? static_cast<T const*>(block_.data()) : heap_.data(); }
   // Returns true if `memory` need not be copied into this first: peers can reach it, or need not, or nobody lends.
   static bool can_be(Topology<C> const& topology, [[maybe_unused]] void const* memory) {
     if constexpr (LendsMemory<C>) {
