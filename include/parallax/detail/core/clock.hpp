@@ -8,33 +8,16 @@
 #else
 #include <chrono>
 #endif
-#if __has_include(<sched.h>)
 #include <sched.h>
 #include <time.h>
-#else
-#include <thread>
-#endif
 
 namespace parallax::inline v0_2::detail {
 
-// Lets another thread of this core run. Called by `rest` alone.
-inline void yield() noexcept {
-#if __has_include(<sched.h>)
-  sched_yield();
-#else
-  std::this_thread::yield();
-#endif
-}
-
 // Lets this thread sleep for so long, or a little longer. Called in waits that do not poll.
 inline void sleep_for(std::chrono::nanoseconds time) noexcept {
-#if __has_include(<sched.h>)
   timespec left{static_cast<time_t>(time.count() / 1'000'000'000), static_cast<long>(time.count() % 1'000'000'000)};
   while (nanosleep(&left, &left) != 0 && errno == EINTR) {  // a signal was handled
   }
-#else
-  std::this_thread::sleep_for(time);
-#endif
 }
 
 // Rest of a thread between two polls of a wait. It yields: a yield costs little while nobody else wants the core, and lets a
@@ -70,7 +53,7 @@ class Rest {
 // The system's own clock and scheduler.
 struct RealRest {
   std::chrono::nanoseconds now() const noexcept { return std::chrono::steady_clock::now().time_since_epoch(); }
-  void yield() const noexcept { detail::yield(); }
+  void yield() const noexcept { sched_yield(); }
   void sleep_for(std::chrono::nanoseconds time) const noexcept { detail::sleep_for(time); }
 };
 

@@ -32,11 +32,7 @@
 
 // Prefix of a function that makes an error or its text, or runs once in a session: it is compiled for size, as is code that
 // leads only there.
-#if defined(__GNUC__)
 #define PARALLAX_COLD [[gnu::cold]]
-#else
-#define PARALLAX_COLD
-#endif
 
 // Rules and views are callable from device code when a CUDA compiler reads them.
 #if defined(__CUDACC__)
@@ -76,13 +72,9 @@
 // First line of a rule's body: its arithmetic is not contracted, in any function into which it is inlined. Only clang needs it
 // there.
 #define PARALLAX_NO_CONTRACT
-#elif defined(__GNUC__)
+#else
 #define PARALLAX_STRICT_ARITHMETIC_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"no-fast-math,fp-contract=off\")")
 #define PARALLAX_STRICT_ARITHMETIC_END _Pragma("GCC pop_options")
-#define PARALLAX_NO_CONTRACT
-#else
-#define PARALLAX_STRICT_ARITHMETIC_BEGIN
-#define PARALLAX_STRICT_ARITHMETIC_END
 #define PARALLAX_NO_CONTRACT
 #endif
 

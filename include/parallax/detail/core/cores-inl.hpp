@@ -66,12 +66,8 @@ PARALLAX_INLINE int cores_by_quota(char const* root) {
 }
 
 PARALLAX_INLINE int cores_of_host() {
-#if __has_include(<sched.h>)
   long const cores = ::sysconf(_SC_NPROCESSORS_ONLN);
   return cores > 0 ? static_cast<int>(cores) : 0;
-#else
-  return 0;
-#endif
 }
 
 }  // namespace parallax::detail

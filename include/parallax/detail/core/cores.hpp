@@ -2,13 +2,12 @@
 // Communicators ask it once, and their waits differ if ranks outnumber cores.
 #pragma once
 
+#include <sched.h>
+#include <unistd.h>
+
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#if __has_include(<sched.h>)
-#include <sched.h>
-#include <unistd.h>
-#endif
 
 #include "parallax/detail/core/config.hpp"
 #include "parallax/detail/core/uninterrupted.hpp"
@@ -22,9 +21,7 @@ struct CoreSet {
   // Returns the cores on which the calling thread may run; none if the system does not tell.
   static CoreSet own() {
     CoreSet set;
-#if __has_include(<sched.h>)
     if (::sched_getaffinity(0, sizeof set.bits, reinterpret_cast<cpu_set_t*>(set.bits)) != 0) return {};
-#endif
     return set;
   }
   // Adds the cores of another set.

@@ -87,7 +87,7 @@ inline std::uint32_t crc32c_by_tables(std::uint32_t rest, std::byte const* at, s
 #define PARALLAX_CRC_WORD(rest, word) static_cast<std::uint32_t>(__builtin_ia32_crc32di(rest, word))
 #define PARALLAX_CRC_BYTE(rest, byte) __builtin_ia32_crc32qi(rest, byte)
 inline bool machine_has_crc32c() { return __builtin_cpu_supports("sse4.2"); }
-#elif defined(__aarch64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__)
+#elif defined(__aarch64__) && defined(__linux__) && !defined(__clang__)
 #define PARALLAX_CRC_TARGET __attribute__((target("+crc")))
 #define PARALLAX_CRC_WORD(rest, word) __builtin_aarch64_crc32cx(rest, word)
 #define PARALLAX_CRC_BYTE(rest, byte) __builtin_aarch64_crc32cb(rest, byte)

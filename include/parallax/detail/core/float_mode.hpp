@@ -14,9 +14,9 @@ namespace parallax::inline v0_2::detail {
 // exceptions. 0 is IEEE 754's default, and the answer for an unknown word. Read anew at each call: libraries loaded later may
 // set them.
 inline std::uint64_t float_mode() noexcept {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__)
   return __builtin_ia32_stmxcsr() & 0xe040u;  // rounding control, FTZ; DAZ
-#elif defined(__aarch64__) && defined(__GNUC__)
+#elif defined(__aarch64__)
   std::uint64_t word;
   asm volatile("mrs %0, fpcr" : "=r"(word));
   return word & 0x3c80007u;  // RMode, FZ, DN, FZ16; NEP, AH, FIZ

@@ -2,9 +2,7 @@
 // cost to a compiler. Optimizers include it for `sqrt`; schedules, initialisers and models of cost for the rest.
 #pragma once
 
-#if !defined(__GNUC__)
-#include <cmath>
-#elif __has_include(<features.h>)
+#if __has_include(<features.h>)
 #include <features.h>  // __GLIBC__
 #endif
 
@@ -13,7 +11,7 @@
 // x86 compilers leave a square root scalar if they may set errno. These two are the instruction without errno, and so become
 // sqrtps and sqrtpd in loops that vectorise. g++ has no other name for them: a declaration of its own built-in functions for
 // _Float32 and _Float64, unused by standard functions, says that they have no side effect.
-#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__) && defined(__GLIBC__) && defined(__x86_64__)
+#if !defined(__clang__) && !defined(__CUDACC__) && defined(__GLIBC__) && defined(__x86_64__)
 #if __has_builtin(__builtin_sqrtf32) && __has_builtin(__builtin_sqrtf64)
 #define PARALLAX_DETAIL_SQRT_BUILTIN 1
 extern "C" {
@@ -33,20 +31,12 @@ namespace detail {
 
 // Functions of <cmath> by these names, in double: x to the power y, the cosine of x in radians, log(1 + x), and the square
 // root. All are for the host. Of `pow`, `cos` and `log1p` another machine may give another last bit.
-#if defined(__GNUC__)
 inline double pow(double x, double y) { return __builtin_pow(x, y); }
 inline double cos(double x) { return __builtin_cos(x); }
 inline double log1p(double x) { return __builtin_log1p(x); }
 inline double square_root(double x) { return __builtin_sqrt(x); }
 // Returns the square root of a float, for `root_of` if nothing better is known.
 inline float square_root(float x) { return __builtin_sqrtf(x); }
-#else
-inline double pow(double x, double y) { return std::pow(x, y); }
-inline double cos(double x) { return std::cos(x); }
-inline double log1p(double x) { return std::log1p(x); }
-inline double square_root(double x) { return std::sqrt(x); }
-inline float square_root(float x) { return std::sqrt(x); }
-#endif
 
 #if defined(PARALLAX_DETAIL_SQRT_BUILTIN)
 // Returns the square root for `parallax::sqrt`: correctly rounded in the argument's own precision, without errno.
