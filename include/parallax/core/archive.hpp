@@ -149,36 +149,31 @@ class Items {
   void list(std::string_view name, Entries& entries, typename Entries::value_type const& fill = {}, Share share = Share::any) {
     std::uint64_t length = entries.size();
     number(std::string{name} + ".length", length, share);
-    if constexpr (reads) {
-      in_calls(length, [&](std::uint64_t begin, std::uint64_t end) {
+    in_calls(length, [&](std::uint64_t begin, std::uint64_t end) {
+      if constexpr (reads)
         if (end == length || entries.size() < end) entries.resize(static_cast<std::size_t>(end), fill);
-        list_of(name, std::span{entries}.subspan(begin, end - begin), share, {length, begin, true});
-      });
-    } else {
-      list_of(name, std::span{entries}, share, {length, 0, true});
-    }
+      list_of(name, std::span{entries}.subspan(begin, end - begin), share, {length, begin, true});
+    });
   }
 
   // Shows a text.
   void text(std::string_view name, std::string& value, Share share = Share::any) {
     std::uint64_t length = value.size();
     number(std::string{name} + ".length", length, share);
-    auto const show_these = [&](std::uint64_t begin, std::uint64_t end) {
+    in_calls(length, [&](std::uint64_t begin, std::uint64_t end) {
       if (end == length || value.size() < end) value.resize(static_cast<std::size_t>(end));
       show_rows(name, value.data() + begin, end - begin, 1, share, {length, begin, true});
-    };
-    if constexpr (reads) in_calls(length, show_these);
-    else show_these(0, length);
+    });
   }
   // For an array with a length from an archive: calls f(begin, end), one range after the other, and the last up to `length`.
   // Room is made for a range as it is read: for a damaged length the archive then throws first, at the request for the array's
-  // first rows.
+  // first rows. An archive that takes bytes is shown one range.
   template <class F>
   static void in_calls(std::uint64_t length, F&& f) {
     constexpr std::uint64_t most = 1 << 16;  // rows, with room for nearly every list
     std::uint64_t begin = 0;
     do {
-      std::uint64_t const end = length - begin < most ? length : begin + most;
+      std::uint64_t const end = !reads || length - begin < most ? length : begin + most;
       f(begin, end);
       begin = end;
     } while (begin < length);

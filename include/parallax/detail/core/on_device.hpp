@@ -32,14 +32,10 @@ struct OnDevice {
 // the call: as of indices in the host's memory; of the device, device, out_of_memory and timeout. Weights of bags, floats or
 // doubles, are copied there.
 template <detail::Arithmetic Id>
-std::span<OnDevice<Id> const> on_device(std::span<Id const> ids) {
-  static_assert(sizeof(OnDevice<Id>) == sizeof(Id));
-  return {reinterpret_cast<OnDevice<Id> const*>(ids.data()), ids.size()};
-}
-// Marks, likewise, indices that the caller may write.
-template <detail::Arithmetic Id>
-std::span<OnDevice<Id> const> on_device(std::span<Id> ids) {
-  return on_device(std::span<Id const>{ids});
+auto on_device(std::span<Id> ids) {
+  using Marked = OnDevice<std::remove_const_t<Id>> const;
+  static_assert(sizeof(Marked) == sizeof(Id));
+  return std::span<Marked>{reinterpret_cast<Marked*>(ids.data()), ids.size()};
 }
 
 namespace detail {

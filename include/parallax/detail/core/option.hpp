@@ -33,13 +33,10 @@ struct axis_of<Option> {
   // Axis named by the option.
   using type = typename Option::axis;
 };
-// Axis of float, which names none itself.
-template <> struct axis_of<float> {
-  // Axis of scalars.
-  using type = scalar_axis;
-};
-// Axis of double, which names none itself.
-template <> struct axis_of<double> {
+// Axis of float and double, which name none themselves.
+template <class Option>
+  requires(std::same_as<Option, float> || std::same_as<Option, double>)
+struct axis_of<Option> {
   // Axis of scalars.
   using type = scalar_axis;
 };
@@ -54,6 +51,12 @@ struct Index {
 };
 
 namespace detail {
+
+// True for an axis of the list above.
+template <class Axis>
+inline constexpr bool is_axis =
+    std::same_as<Axis, policy_axis> || std::same_as<Axis, optimizer_axis> || std::same_as<Axis, partitioner_axis> ||
+    std::same_as<Axis, space_axis> || std::same_as<Axis, scalar_axis> || std::same_as<Axis, index_axis>;
 
 // Number of `Options` on `Axis`.
 template <class Axis, class... Options>
@@ -77,17 +80,11 @@ using option_or = typename detail::select<Axis, Default, Options...>::type;
 
 // True when every option lies on a known axis; the assertions of Variable on it name the mistake.
 template <class... Options>
-inline constexpr bool all_are_options =
-    detail::options_on<policy_axis, Options...> + detail::options_on<optimizer_axis, Options...> +
-        detail::options_on<partitioner_axis, Options...> + detail::options_on<space_axis, Options...> +
-        detail::options_on<scalar_axis, Options...> + detail::options_on<index_axis, Options...> ==
-    int{sizeof...(Options)};
+inline constexpr bool all_are_options = (detail::is_axis<typename axis_of<Options>::type> && ...);
 
 // True when no two options lie on one axis: the choice by `option_or` does not depend on their order then.
 template <class... Options>
 inline constexpr bool one_option_per_axis =
-    detail::options_on<policy_axis, Options...> <= 1 && detail::options_on<optimizer_axis, Options...> <= 1 &&
-    detail::options_on<partitioner_axis, Options...> <= 1 && detail::options_on<space_axis, Options...> <= 1 &&
-    detail::options_on<scalar_axis, Options...> <= 1 && detail::options_on<index_axis, Options...> <= 1;
+    ((!all_are_options<Options> || detail::options_on<typename axis_of<Options>::type, Options...> == 1) && ...);
 
 }  // namespace parallax
