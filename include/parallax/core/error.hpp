@@ -2,7 +2,6 @@
 // something includes it.
 #pragma once
 
-#include <cstddef>
 #include <cstring>
 #include <exception>
 #include <new>

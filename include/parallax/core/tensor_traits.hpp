@@ -2,7 +2,6 @@
 // look so at their arguments.
 #pragma once
 
-#include <concepts>
 #include <cstdint>
 #include <span>
 #include <type_traits>

@@ -4,7 +4,6 @@
 #include "parallax/detail/compiled/engine.hpp"
 #include "parallax/detail/comm/communicator-inl.hpp"
 #include "parallax/detail/comm/topology-inl.hpp"
-#include "parallax/detail/core/birth-inl.hpp"
 #include "parallax/detail/core/cores-inl.hpp"
 #include "parallax/detail/core/error-inl.hpp"
 #include "parallax/detail/core/float_mode-inl.hpp"

@@ -18,8 +18,14 @@ namespace parallax::inline v0_2::detail {
 // Number of forks between the start of the program and this process. Raised in each child, before `fork` returns there.
 inline int forks = 0;
 
-// Returns this number, and counts from the first call on.
-int watched_forks();
+// Returns this number, and counts from the first call on. Processes made by `vfork` or `posix_spawn` are not counted: they only
+// become another program.
+inline int watched_forks() {
+#if defined(__GLIBC__) || __has_include(<pthread.h>)
+  [[maybe_unused]] static int const watched = pthread_atfork(nullptr, nullptr, [] { ++forks; });
+#endif
+  return forks;
+}
 
 // The process in which an object was made. If it says `in_child()`, a destructor does nothing that others see, and lets go of
 // memory and descriptors, which are copies. A plain value: a copy is of the same process. An object taken over from another
@@ -36,13 +42,13 @@ class Birth {
   }
 
  private:
-  [[noreturn]] PARALLAX_COLD void refuse(int rank, std::string_view operation) const;
+  [[noreturn]] PARALLAX_COLD void refuse(int rank, std::string_view operation) const {
+    throw Error{Errc::misuse, rank, operation, "",
+                joined({"this process is a child that rank ", rank,
+                        " has forked: it has no part in the training, and what it calls here does nothing"})};
+  }
 
   int forks_;
 };
 
 }  // namespace parallax::detail
-
-#if !defined(PARALLAX_COMPILED)
-#include "parallax/detail/core/birth-inl.hpp"
-#endif

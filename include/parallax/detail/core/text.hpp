@@ -3,7 +3,6 @@
 #pragma once
 
 #include <charconv>
-#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <string>

@@ -2,7 +2,6 @@
 // by parallax.hpp; a variable calls the rule in two passes, first to measure and then to move.
 #pragma once
 
-
 #include "parallax/detail/core/math.hpp"
 #include "parallax/optimizer/optimizer.hpp"
 

@@ -2,8 +2,6 @@
 // variable calls its rule as the optimizer's.
 #pragma once
 
-#include <tuple>
-#include <utility>
 
 #include "parallax/optimizer/optimizer.hpp"
 

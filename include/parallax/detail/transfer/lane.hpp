@@ -6,7 +6,6 @@
 #include <bit>
 #include <cstdint>
 #include <optional>
-#include <string_view>
 #include <utility>
 
 #include "parallax/comm/topology.hpp"

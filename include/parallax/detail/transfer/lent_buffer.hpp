@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <utility>
 
 #include "parallax/comm/communicator.hpp"
 #include "parallax/comm/topology.hpp"

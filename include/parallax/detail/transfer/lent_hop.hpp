@@ -329,15 +329,9 @@ void LentHop<T, C>::reach(Lane<C>& lane, Hop const& hop) {
     if (loan.bytes != mine().bytes || loan.unit != mine().unit)
       throw detail::loan_disagreement(rank, loan, world.rank(), mine());
     auto const find = [&](Place const& place) { return place.id ? world.address_of(place) : nullptr; };
-    std::byte* const window = find(loan.window);
-    std::size_t const slot = static_cast<std::size_t>(hop.self) * round_size_ * sizeof(T);
-    peer = {rank,
-            loan.number,
-            find(loan.input),
-            find(loan.whole),
-            window ? window + slot : nullptr,
-            loan.stages_input,
-            loan.stages_whole};
+    std::byte* window = find(loan.window);
+    if (window) window += static_cast<std::size_t>(hop.self) * round_size_ * sizeof(T);
+    peer = {rank, loan.number, find(loan.input), find(loan.whole), window, loan.stages_input, loan.stages_whole};
   }
 }
 

@@ -7,8 +7,7 @@ namespace parallax::inline v0_2::detail {
 
 PARALLAX_INLINE std::string microseconds(std::int64_t ns) {
   std::int64_t const size = ns < 0 ? -ns : ns;
-  std::string const fraction = std::to_string(size % 1000);
-  return (ns < 0 ? "-" : "") + std::to_string(size / 1000) + '.' + std::string(3 - fraction.size(), '0') + fraction;
+  return joined({ns < 0 ? "-" : "", size / 1000, ".", size / 100 % 10, size / 10 % 10, size % 10});
 }
 
 PARALLAX_INLINE std::int64_t ahead_of_first(std::span<TraceEvent const> events) {
@@ -27,11 +26,9 @@ PARALLAX_INLINE std::string trace_text(std::span<TraceEvent const> events, int r
   std::string text;
   std::size_t called = 0;
   auto const add = [&](std::string_view name, TraceEvent const& from, TraceEvent const& to) {
-    (((text += text.empty() ? "" : ",\n") += "{\"name\": \"") += name) +=
-        "\", \"ph\": \"X\", \"ts\": " + microseconds(from.at + later);
-    text += ", \"dur\": " + microseconds(to.at - from.at) + ", \"pid\": " + std::to_string(host) +
-            ", \"tid\": " + std::to_string(rank);
-    text += ", \"args\": {\"operation\": " + std::to_string(to.number) + ", \"bytes\": " + std::to_string(to.bytes) + "}}";
+    append(text, {text.empty() ? "" : ",\n", "{\"name\": \"", name, "\", \"ph\": \"X\", \"ts\": ",
+                  microseconds(from.at + later), ", \"dur\": ", microseconds(to.at - from.at), ", \"pid\": ", host,
+                  ", \"tid\": ", rank, ", \"args\": {\"operation\": ", to.number, ", \"bytes\": ", to.bytes, "}}"});
   };
   for (std::size_t i = 0; i < events.size(); ++i) {
     TraceEvent const& event = events[i];

@@ -11,6 +11,7 @@
 
 #include "parallax/detail/comm/journal.hpp"
 #include "parallax/detail/core/algorithm.hpp"
+#include "parallax/detail/core/text.hpp"
 
 namespace parallax::inline v0_2::detail {
 
