@@ -82,30 +82,12 @@
 // machine_is_wider() say so. The bits are unchanged, for AVX2 alone contracts nothing. There a prefetch for writing takes a
 // line away from the cores that have read it; processors with AVX2 but no PREFETCHW take it for no operation. A function
 // without prefetches needs it only if the compiler does not take such vectors anyway (`is_wide`).
-#if !defined(__x86_64__) || defined(__CUDACC__)
+#if !defined(__x86_64__) || defined(__CUDACC__) || (defined(__AVX2__) && defined(__PRFCHW__))
 #define PARALLAX_WIDER
-namespace parallax::inline v0_2::detail {
-// True if functions marked PARALLAX_WIDER may be called at all on this architecture: fixed as it is compiled.
-inline constexpr bool may_widen = false;
-// Returns true if the program's processor has the instructions of PARALLAX_WIDER. Callers ask it once they know `may_widen`.
-constexpr bool machine_is_wider() { return false; }
-}  // namespace parallax::detail
 #elif defined(__AVX2__)
-#if defined(__PRFCHW__)
-#define PARALLAX_WIDER
-#else
 #define PARALLAX_WIDER __attribute__((target("prfchw")))
-#endif
-namespace parallax::inline v0_2::detail {
-inline constexpr bool may_widen = true;
-constexpr bool machine_is_wider() { return true; }
-}  // namespace parallax::detail
 #else
 #define PARALLAX_WIDER __attribute__((target("avx2,prfchw")))
-namespace parallax::inline v0_2::detail {
-inline constexpr bool may_widen = true;
-inline bool machine_is_wider() { return __builtin_cpu_supports("avx2"); }
-}  // namespace parallax::detail
 #endif
 namespace parallax::inline v0_2::detail {
 // True if the compiler takes vectors of 32 bytes everywhere.
@@ -113,5 +95,14 @@ namespace parallax::inline v0_2::detail {
 inline constexpr bool is_wide = true;
 #else
 inline constexpr bool is_wide = false;
+#endif
+#if defined(__x86_64__) && !defined(__CUDACC__)
+// True if functions marked PARALLAX_WIDER may be called at all on this architecture: fixed as it is compiled.
+inline constexpr bool may_widen = true;
+// Returns true if the program's processor has the instructions of PARALLAX_WIDER. Callers ask it once they know `may_widen`.
+inline bool machine_is_wider() { return is_wide || __builtin_cpu_supports("avx2"); }
+#else
+inline constexpr bool may_widen = false;
+constexpr bool machine_is_wider() { return false; }
 #endif
 }  // namespace parallax::detail

@@ -92,10 +92,7 @@ struct LoanRoom {
   };
 
   // Makes one entry for each rank. The first two tokens go out, and behind them lie two from each rank.
-  explicit LoanRoom(std::size_t ranks) : tokens(2 * ranks + 2) {
-    heard.resize(ranks);
-    peers.resize(ranks);
-  }
+  explicit LoanRoom(std::size_t ranks) : heard{ranks}, peers{ranks}, tokens(2 * ranks + 2) {}
 
   // This rank's words to every owner of a hop.
   Loan mine{};

@@ -1,6 +1,7 @@
 // Scratch of dense exchanges, in memory that a communicator can lend if this makes a difference.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 
 #include "parallax/comm/communicator.hpp"
@@ -11,21 +12,6 @@
 
 namespace parallax::inline v0_2 {
 
-// Scratch in the peers' reach, if ranks lend each other their memory; else, and if no such memory can be had, on the heap. No
-// memory of a device is lent, and none to an exchange that is not `direct`.
-template <class T, Communicator C, MemorySpace Space = HostSpace, bool direct = true>
-class LentBuffer {
- public:
-  // Resizes as Buffer does: its contents may be lost.
-  void resize_with_slack(Topology<C> const&, std::size_t size) { memory_.resize_with_slack(size); }
-  // Returns the first of as many elements as were asked for last; moves when it grows.
-  T* data() { return memory_.data(); }
-  // Returns true if the given memory serves as well as this.
-  static bool can_be(Topology<C> const&, void const*) { return true; }
-
- private:
-  Buffer<T, Space> memory_;
-};
 // A block of a communicator's LentMemory, which it owns.
 class LentBlock {
  public:
@@ -56,13 +42,17 @@ class LentBlock {
   detail::LentMemory from_{};
 };
 
-// Of host memory, for exchanges that lend: memory that the communicator can lend, if this makes a difference.
-template <class T, Communicator C>
-class LentBuffer<T, C, HostSpace, true> {
+// Scratch in the peers' reach, if ranks lend each other their memory; else, and if no such memory can be had, on the heap. No
+// memory of a device is lent, and none to an exchange that is not `direct`.
+template <class T, Communicator C, MemorySpace Space = HostSpace, bool direct = true>
+class LentBuffer {
+  static constexpr bool lends = LendsMemory<C> && std::same_as<Space, HostSpace> && direct;
+
  public:
-  // Decides on its place, then resizes as Buffer. If the lent space has no room, the heap is used, and the exchange stages.
+  // Decides on its place, then resizes as Buffer: its contents may be lost. If the lent space has no room, the heap is used, and
+  // the exchange stages.
   void resize_with_slack(Topology<C> const& topology, std::size_t size) {
-    shared_ = wants_block(topology);
+    shared_ = !can_be(topology, this);  // the heap is out of the peers' reach; not if all memory can be lent
     if (shared_) try {
         return block_.reserve(detail::lent_memory(topology.world()), size * sizeof(T));
       } catch (Error const&) {
@@ -73,20 +63,16 @@ class LentBuffer<T, C, HostSpace, true> {
   // Returns the first of as many elements as were asked for last; moves when it grows.
   T* data() { return shared_ ? static_cast<T*>(block_.data()) : heap_.data(); }
   // Returns true if `memory` need not be copied into this first: peers can reach it, or need not, or nobody lends.
-  static bool can_be(Topology<C> const& topology, [[maybe_unused]] void const* memory) {
-    if constexpr (LendsMemory<C>) {
-      auto const& hops = topology.hops();
-      bool const lends = detail::any_of(hops, [](Hop const& hop) { return hop.lends; });
-      return topology.size() == 1 || !lends || topology.world().place_of(memory).id;
+  static bool can_be([[maybe_unused]] Topology<C> const& topology, [[maybe_unused]] void const* memory) {
+    if constexpr (lends) {
+      bool const any = detail::any_of(topology.hops(), [](Hop const& hop) { return hop.lends; });
+      return topology.size() == 1 || !any || topology.world().place_of(memory).id;
     }
     return true;
   }
 
  private:
-  // Returns true if the heap is out of the peers' reach.
-  bool wants_block(Topology<C> const& topology) const { return !can_be(topology, this); }  // not if all memory can be lent
-
-  Buffer<T> heap_;
+  Buffer<T, Space> heap_;
   LentBlock block_;
   bool shared_ = false;
 };
