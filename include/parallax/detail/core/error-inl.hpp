@@ -2,7 +2,6 @@
 #pragma once
 
 #include "parallax/core/error.hpp"
-#include "parallax/detail/core/function_ref.hpp"
 
 namespace parallax::inline v0_2 {
 
@@ -44,8 +43,8 @@ class BriefText {
   char *at_, *end_;
 };
 
-// Puts the text of `what()` together: calls `add` with part after part.
-PARALLAX_COLD inline void add_error_text(FunctionRef<void(std::string_view)> add, Errc code, int rank,
+// Puts the text of `what()` together, part by part at the end of `text`.
+PARALLAX_COLD inline void add_error_text(void* text, void (*add)(void* text, std::string_view words), Errc code, int rank,
                                          std::string_view operation, std::string_view variable, std::string_view detail) {
   char digits[12] = {};
   char* first = digits + 11;
@@ -55,7 +54,11 @@ PARALLAX_COLD inline void add_error_text(FunctionRef<void(std::string_view)> add
        {std::string_view{"parallax: "}, to_string(code), std::string_view{ranked ? " (rank " : ""},
         std::string_view{ranked ? first : ""}, std::string_view{ranked ? ")" : ""}, std::string_view{named ? " in " : ""},
         operation, std::string_view{of ? " of '" : ""}, variable, std::string_view{of ? "': " : ": "}, detail})
-    add(words);
+    add(text, words);
+}
+template <class Text>
+void add_words(void* text, std::string_view words) {
+  *static_cast<Text*>(text) += words;
 }
 
 }  // namespace parallax::detail
@@ -69,13 +72,14 @@ PARALLAX_INLINE Error::Error(Errc code, int rank, std::string_view operation, st
     Words* const words = new Words{{}, {}, {}, {}, {}, 1};
     words_ = words;
     words->operation = operation, words->variable = variable, words->detail = detail, words->report = report;
-    auto const add = [&](std::string_view part) { words->text += part; };
-    parallax::detail::add_error_text(add, code, rank, operation, variable, detail);
+    parallax::detail::add_error_text(&words->text, parallax::detail::add_words<std::string>, code, rank, operation, variable,
+                                     detail);
     words->text += report;
   } catch (...) {  // no memory
     delete std::exchange(words_, nullptr);
     parallax::detail::BriefText text{brief_, sizeof brief_};
-    parallax::detail::add_error_text([&](std::string_view part) { text += part; }, code, rank, operation, variable, detail);
+    parallax::detail::add_error_text(&text, parallax::detail::add_words<parallax::detail::BriefText>, code, rank, operation,
+                                     variable, detail);
   }
 }
 PARALLAX_INLINE Error::Error(Error const& other) noexcept
