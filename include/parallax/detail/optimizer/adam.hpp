@@ -2,7 +2,6 @@
 // variable calls the rule once for every element of an update.
 #pragma once
 
-
 #include "parallax/detail/core/math.hpp"
 #include "parallax/detail/optimizer/resting.hpp"
 #include "parallax/optimizer/optimizer.hpp"

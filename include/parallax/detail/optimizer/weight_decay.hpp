@@ -2,7 +2,6 @@
 // variable calls its rule as the optimizer's.
 #pragma once
 
-
 #include "parallax/optimizer/optimizer.hpp"
 
 namespace parallax::inline v0_2 {

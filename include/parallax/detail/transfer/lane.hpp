@@ -111,10 +111,7 @@ struct AnyQueue {
 // Stand-in for communicators without device memory: so that a Lane has one form.
 template <class C>
 struct DeviceRequestOf {
-  struct type {  // never made
-    bool test() { return true; }
-    int waiting_for() const { return -1; }
-  };
+  struct type {};  // never made
 };
 template <CarriesDevice C>
 struct DeviceRequestOf<C> {
@@ -208,12 +205,14 @@ class Lane {
   // Makes progress; returns true once nothing is in flight. Throws the errors of a Request's `test`.
   bool test() {
     if (request_ && request_->test()) request_.reset();
-    if (device_request_ && device_request_->test()) device_request_.reset();
+    if constexpr (CarriesDevice<C>)
+      if (device_request_ && device_request_->test()) device_request_.reset();
     return !in_flight();
   }
   // Returns a rank that has not delivered, or -1.
   int waiting_for() const {
-    if (device_request_) return device_request_->waiting_for();
+    if constexpr (CarriesDevice<C>)
+      if (device_request_) return device_request_->waiting_for();
     return request_ ? request_->waiting_for() : -1;
   }
   // Withdraws the transfer. Legal after an abort. Returns once no peer touches its memory, or lent memory, any more.

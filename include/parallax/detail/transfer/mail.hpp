@@ -241,16 +241,19 @@ class Mails {
   }
   // Gives both up. Legal after an abort.
   void withdraw() noexcept {
-    for_both([](auto& mail) { mail.lane().withdraw(); });
+    host_.lane().withdraw();
+    if constexpr (CarriesDevice<C>) device_.lane().withdraw();
   }
 
   // Forgets the slips of both.
   void clear() {
-    for_both([](auto& mail) { mail.clear(); });
+    host_.clear();
+    if constexpr (CarriesDevice<C>) device_.clear();
   }
   // Lays both out. Throws Error (misuse) if a run is not of whole elements.
   void layout() {
-    for_both([](auto& mail) { mail.layout(); });
+    host_.layout();
+    if constexpr (CarriesDevice<C>) device_.layout();
   }
   // Collective in the order of the channel. Posts the host's first, unless it has no slip; all ranks open the same slips.
   void post();
@@ -264,12 +267,6 @@ class Mails {
   bool test();
 
  private:
-  // Calls f with each mail that there is.
-  template <class F>
-  void for_both(F const& f) {
-    f(host_);
-    if constexpr (CarriesDevice<C>) f(device_);
-  }
   void post_device() {
     device_waits_ = false;
     if constexpr (CarriesDevice<C>) device_.post();
