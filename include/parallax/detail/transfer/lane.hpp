@@ -167,10 +167,7 @@ class Lane {
   }
 
   // Local. Counts the bytes that `rank` and this rank read and write in each other's memory as if they were sent.
-  void count_lent(int rank, std::size_t sent, std::size_t received, Payload payload) {
-    add(traffic_->sent, rank, sent, payload);
-    add(traffic_->received, rank, received, payload);
-  }
+  void count_lent(int rank, std::size_t sent, std::size_t received, Payload payload);
 
   // Posts the transfer, of memory of a space that the communicator carries. Collective in the order of the channel. Counts it;
   // throws the communicator's errors.
@@ -203,24 +200,11 @@ class Lane {
   // Returns true if something was posted that `test` has not seen to be complete.
   bool in_flight() const { return request_.has_value() || device_request_.has_value(); }
   // Makes progress; returns true once nothing is in flight. Throws the errors of a Request's `test`.
-  bool test() {
-    if (request_ && request_->test()) request_.reset();
-    if constexpr (CarriesDevice<C>)
-      if (device_request_ && device_request_->test()) device_request_.reset();
-    return !in_flight();
-  }
+  bool test();
   // Returns a rank that has not delivered, or -1.
-  int waiting_for() const {
-    if constexpr (CarriesDevice<C>)
-      if (device_request_) return device_request_->waiting_for();
-    return request_ ? request_->waiting_for() : -1;
-  }
+  int waiting_for() const;
   // Withdraws the transfer. Legal after an abort. Returns once no peer touches its memory, or lent memory, any more.
-  void withdraw() noexcept {
-    request_.reset();
-    device_request_.reset();
-    reclaim();
-  }
+  void withdraw() noexcept;
 
   // Local. Opens a loan on the channel and returns its number; `reclaim` ends it once no peer uses it.
   std::uint64_t lend() requires LendsMemory<C> {
@@ -261,6 +245,34 @@ class Lane {
   std::optional<request_of<C>> request_;
   std::optional<typename detail::DeviceRequestOf<C>::type> device_request_;
 };
+
+template <Communicator C>
+bool Lane<C>::test() {
+  if (request_ && request_->test()) request_.reset();
+  if constexpr (CarriesDevice<C>)
+    if (device_request_ && device_request_->test()) device_request_.reset();
+  return !in_flight();
+}
+
+template <Communicator C>
+int Lane<C>::waiting_for() const {
+  if constexpr (CarriesDevice<C>)
+    if (device_request_) return device_request_->waiting_for();
+  return request_ ? request_->waiting_for() : -1;
+}
+
+template <Communicator C>
+void Lane<C>::withdraw() noexcept {
+  request_.reset();
+  device_request_.reset();
+  reclaim();
+}
+
+template <Communicator C>
+void Lane<C>::count_lent(int rank, std::size_t sent, std::size_t received, Payload payload) {
+  add(traffic_->sent, rank, sent, payload);
+  add(traffic_->received, rank, received, payload);
+}
 
 template <Communicator C>
 Lane<C>::Lane(Topology<C> const& topology, int channel, Traffic& traffic)

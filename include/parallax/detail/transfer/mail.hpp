@@ -234,35 +234,18 @@ class Mails {
   // Returns the lane of the host's mail.
   Lane<C>& lane() { return host_.lane(); }
   // Returns a rank that has not delivered to the mail in flight, or -1.
-  int waiting_for() const {
-    if constexpr (CarriesDevice<C>)
-      if (device_.lane().in_flight()) return device_.lane().waiting_for();
-    return host_.lane().waiting_for();
-  }
+  int waiting_for() const;
   // Gives both up. Legal after an abort.
-  void withdraw() noexcept {
-    host_.lane().withdraw();
-    if constexpr (CarriesDevice<C>) device_.lane().withdraw();
-  }
+  void withdraw() noexcept;
 
   // Forgets the slips of both.
-  void clear() {
-    host_.clear();
-    if constexpr (CarriesDevice<C>) device_.clear();
-  }
+  void clear();
   // Lays both out. Throws Error (misuse) if a run is not of whole elements.
-  void layout() {
-    host_.layout();
-    if constexpr (CarriesDevice<C>) device_.layout();
-  }
+  void layout();
   // Collective in the order of the channel. Posts the host's first, unless it has no slip; all ranks open the same slips.
   void post();
   // Returns true if one of the two is on its way.
-  bool in_flight() const {
-    if constexpr (CarriesDevice<C>)
-      if (device_.lane().in_flight()) return true;
-    return host_.lane().in_flight();
-  }
+  bool in_flight() const;
   // Returns true once both have arrived.
   bool test();
 
@@ -277,6 +260,38 @@ class Mails {
   [[no_unique_address]] detail::DeviceMail<C> device_;
   bool device_waits_ = false;  // for the host's
 };
+
+template <Communicator C>
+int Mails<C>::waiting_for() const {
+  if constexpr (CarriesDevice<C>)
+    if (device_.lane().in_flight()) return device_.lane().waiting_for();
+  return host_.lane().waiting_for();
+}
+
+template <Communicator C>
+void Mails<C>::withdraw() noexcept {
+  host_.lane().withdraw();
+  if constexpr (CarriesDevice<C>) device_.lane().withdraw();
+}
+
+template <Communicator C>
+void Mails<C>::clear() {
+  host_.clear();
+  if constexpr (CarriesDevice<C>) device_.clear();
+}
+
+template <Communicator C>
+void Mails<C>::layout() {
+  host_.layout();
+  if constexpr (CarriesDevice<C>) device_.layout();
+}
+
+template <Communicator C>
+bool Mails<C>::in_flight() const {
+  if constexpr (CarriesDevice<C>)
+    if (device_.lane().in_flight()) return true;
+  return host_.lane().in_flight();
+}
 
 template <Communicator C>
 void Mails<C>::post() {
