@@ -2,7 +2,6 @@
 // with incoming pushes. Trainers include it beside parallax.hpp and make an AsyncSession in place of a Session.
 #pragma once
 
-#include <concepts>
 #include <cstdint>
 #include <string>
 #include <tuple>

@@ -18,7 +18,7 @@
 #include "parallax/detail/comm/journal.hpp"
 #include "parallax/detail/core/clock.hpp"
 #include "parallax/detail/core/config.hpp"
-#include "parallax/detail/core/slice.hpp"
+#include "parallax/detail/core/list.hpp"
 #include "parallax/detail/memory/place.hpp"
 #include "parallax/detail/memory/space.hpp"
 

@@ -2,9 +2,6 @@
 // CudaThreadCommunicator derive from this class.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <utility>
 
 #include "parallax/comm/communicator.hpp"

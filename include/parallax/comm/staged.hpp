@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallax/detail/core/slice.hpp"
+#include "parallax/detail/core/list.hpp"
 #include "parallax/detail/memory/buffer.hpp"
 #include "parallax/detail/transfer/device_channels.hpp"
 #include "parallax/memory/cuda.hpp"

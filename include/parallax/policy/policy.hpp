@@ -5,7 +5,6 @@
 
 #include <concepts>
 #include <string_view>
-#include <type_traits>
 
 #include "parallax/comm/wire.hpp"
 #include "parallax/detail/core/kind.hpp"

@@ -10,7 +10,7 @@
 
 #include "parallax/core/error.hpp"
 #include "parallax/core/fields.hpp"
-#include "parallax/detail/core/slice.hpp"
+#include "parallax/detail/core/list.hpp"
 
 namespace parallax::inline v0_2 {
 

@@ -11,8 +11,8 @@
 #include "parallax/comm/topology.hpp"
 #include "parallax/core/fields.hpp"
 #include "parallax/detail/async/letter.hpp"
+#include "parallax/detail/core/list.hpp"
 #include "parallax/detail/core/pointer.hpp"
-#include "parallax/detail/core/slice.hpp"
 #include "parallax/detail/variable/registration.hpp"
 
 namespace parallax::inline v0_2 {

@@ -4,5 +4,4 @@
 #if defined(__GLIBCXX__) && __has_include(<bits/refwrap.h>)
 #include <bits/refwrap.h>
 #else
-#include <functional>
 #endif

@@ -13,7 +13,6 @@
 #include "parallax/detail/core/config.hpp"
 #include "parallax/detail/core/float_mode.hpp"
 #include "parallax/detail/core/list.hpp"
-#include "parallax/detail/core/slice.hpp"
 #include "parallax/detail/engine/waiting.hpp"
 #include "parallax/detail/transfer/agreement/agreement.hpp"
 #include "parallax/detail/transfer/agreement/explanation.hpp"

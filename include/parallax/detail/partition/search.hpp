@@ -8,7 +8,6 @@
 #include "parallax/detail/core/algorithm.hpp"
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/core/math.hpp"
-#include "parallax/detail/core/slice.hpp"
 
 namespace parallax::inline v0_2 {
 

@@ -2,7 +2,6 @@
 // Horovod and DDP. Variables name it, and a step takes its ways.
 #pragma once
 
-#include <span>
 #include <string_view>
 
 #include "parallax/detail/core/list.hpp"

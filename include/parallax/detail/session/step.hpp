@@ -7,7 +7,6 @@
 
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/core/math.hpp"
-#include "parallax/detail/core/slice.hpp"
 #include "parallax/detail/session/core.hpp"
 
 namespace parallax::inline v0_2::detail {

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 
 #include "parallax/detail/core/list.hpp"
 #include "parallax/policy/exchange.hpp"

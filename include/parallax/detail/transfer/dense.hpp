@@ -6,7 +6,7 @@
 
 #include "parallax/comm/wire.hpp"
 #include "parallax/detail/core/algorithm.hpp"
-#include "parallax/detail/core/slice.hpp"
+#include "parallax/detail/core/list.hpp"
 #include "parallax/detail/memory/buffer.hpp"
 #include "parallax/detail/transfer/lane.hpp"
 #include "parallax/detail/transfer/lent_hop.hpp"

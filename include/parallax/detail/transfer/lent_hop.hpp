@@ -8,7 +8,7 @@
 
 #include "parallax/detail/core/algorithm.hpp"
 #include "parallax/detail/core/config.hpp"
-#include "parallax/detail/core/slice.hpp"
+#include "parallax/detail/core/list.hpp"
 #include "parallax/detail/core/streamed.hpp"
 #include "parallax/detail/memory/buffer.hpp"
 #include "parallax/detail/transfer/lane.hpp"

@@ -12,7 +12,6 @@
 #include "parallax/detail/core/kind.hpp"
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/core/short_float.hpp"
-#include "parallax/detail/core/slice.hpp"
 #include "parallax/detail/kernel/row_ops.hpp"
 #include "parallax/detail/partition/placement.hpp"
 #include "parallax/detail/partition/search.hpp"

@@ -15,7 +15,6 @@
 #include "parallax/detail/core/algorithm.hpp"
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/core/math.hpp"
-#include "parallax/detail/core/slice.hpp"
 #include "parallax/policy/policy.hpp"
 
 namespace parallax::inline v0_2 {

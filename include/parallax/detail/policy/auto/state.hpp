@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "parallax/detail/core/list.hpp"
-#include "parallax/detail/core/slice.hpp"
 #include "parallax/detail/partition/search.hpp"
 #include "parallax/detail/policy/auto/choice.hpp"
 #include "parallax/detail/policy/auto/row_move.hpp"

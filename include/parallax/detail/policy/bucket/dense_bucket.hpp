@@ -9,7 +9,6 @@
 
 #include "parallax/detail/core/algorithm.hpp"
 #include "parallax/detail/core/list.hpp"
-#include "parallax/detail/core/slice.hpp"
 #include "parallax/detail/kernel/host.hpp"
 #include "parallax/detail/policy/bucket/dense_layout.hpp"
 #include "parallax/detail/transfer/dense.hpp"

@@ -7,7 +7,6 @@
 #include "parallax/detail/core/algorithm.hpp"
 #include "parallax/detail/core/config.hpp"
 #include "parallax/detail/core/list.hpp"
-#include "parallax/detail/core/slice.hpp"
 
 namespace parallax::inline v0_2 {
 

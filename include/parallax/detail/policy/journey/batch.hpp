@@ -11,7 +11,6 @@
 #include "parallax/detail/core/kind.hpp"
 #include "parallax/detail/core/list.hpp"
 #include "parallax/detail/core/on_device.hpp"
-#include "parallax/detail/core/slice.hpp"
 #include "parallax/detail/kernel/host/bags.hpp"
 #include "parallax/detail/policy/journey/row_plan.hpp"
 #include "parallax/partition/partitioner.hpp"

@@ -7,7 +7,6 @@
 
 #include "parallax/detail/core/function_ref.hpp"
 #include "parallax/detail/core/list.hpp"
-#include "parallax/detail/core/slice.hpp"
 #include "parallax/detail/kernel/host/bags.hpp"
 #include "parallax/detail/policy/journey/row_plan.hpp"
 #include "parallax/detail/policy/update.hpp"

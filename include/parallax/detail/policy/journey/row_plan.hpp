@@ -10,7 +10,6 @@
 #include "parallax/comm/topology.hpp"
 #include "parallax/detail/core/function_ref.hpp"
 #include "parallax/detail/core/list.hpp"
-#include "parallax/detail/core/slice.hpp"
 #include "parallax/detail/policy/journey/batch_plan.hpp"
 #include "parallax/detail/policy/journey/lent.hpp"
 

@@ -11,7 +11,6 @@
 #include "parallax/detail/core/algorithm.hpp"
 #include "parallax/detail/core/config.hpp"
 #include "parallax/detail/core/list.hpp"
-#include "parallax/detail/core/slice.hpp"
 #include "parallax/detail/core/text.hpp"
 #include "parallax/detail/memory/buffer.hpp"
 
