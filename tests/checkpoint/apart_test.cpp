@@ -1,5 +1,6 @@
 // Checkpoints of ranks that do not see the same folder: each host has the files of its own ranks, and what is restored is the newest
 // generation that the hosts have together.
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -257,6 +258,25 @@ TEST_CASE("what one host has not committed is none, and stays out of the way", "
   saved(root, hosts, 8, {.keep = 2});
   CHECK(generations(root, 0) == Numbers{4, 3});
   CHECK(generations(root, 1) == Numbers{4, 3});
+}
+
+TEST_CASE("a trainer's own save behind the steps is none of its Checkpoints", "[checkpoint][apart]") {
+  Scratch const scratch;
+  std::atomic<int> told = 0;
+  on_hosts(scratch.path("hosts"), {0, 1}, [&](Trainer& trainer) -> std::uint64_t {
+    trainer.train_to(1);
+    trainer.with([&](auto&&... things) {
+      px::Checkpoints every{trainer.session, "run", px::Every{.steps = 1'000}, things...};
+      trainer.session.save_async("another", {}, things...);
+      for (std::int64_t step = 2; step < 60; ++step) {  // long enough for what is written, and for all ranks to hear of it
+        trainer.train_to(step);
+        if (every.step()) ++told;
+        std::this_thread::sleep_for(std::chrono::milliseconds{5});
+      }
+    });
+    return 0;
+  });
+  CHECK(told == 0);
 }
 
 TEST_CASE("of a generation that one host has a file of too short or too long the one before it is restored",

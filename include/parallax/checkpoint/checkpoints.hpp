@@ -105,19 +105,17 @@ class Checkpoints final : private detail::Wishful {
     if (!due()) return arrived();
     if (!every_.background) return save();
     begin();
-    bool const had = std::exchange(has_next_, false);
-    Saved next = saved_by([&](auto&... things) { return session_->save_async(directory_, options(), things...); });
+    auto last = std::exchange(next_, std::nullopt);
+    next_ = saved_by([&](auto&... things) { return session_->save_async(directory_, options(), things...); });
     begin();
-    std::swap(next, next_);
-    has_next_ = true;
     cut_ = session_->steps();
     tell();
-    return had ? std::optional{std::move(next)} : arrived();
+    return last ? last : arrived();
   }
   // Collective. Saves now, due or not, and returns when all is written: for the end of a run. Errors: as of Session::save.
   Saved save() {
     begin();
-    has_next_ = false;
+    next_.reset();
     auto saved = saved_by([&](auto&... things) { return session_->save(directory_, options(), things...); });
     begin();
     return saved;
@@ -142,11 +140,11 @@ class Checkpoints final : private detail::Wishful {
       return body(core);
     });
   }
-  // Collective. Ends a save in the background by all ranks together. Throws its failure.
+  // Collective. Ends a save in the background by all ranks together: ours, or the trainer's own. Throws its failure.
   void settle() {
-    has_next_ = false;
+    auto next = std::exchange(next_, std::nullopt);
     meet("what was written behind the steps", [](auto& core) { core.settle_behind("save"); });
-    arrived_ = std::move(next_);
+    arrived_ = std::move(next);
   }
   // Returns the generation completed since the last call, if any.
   std::optional<Saved> arrived() { return std::exchange(arrived_, std::nullopt); }
@@ -187,7 +185,7 @@ class Checkpoints final : private detail::Wishful {
       bool seen = false;
       for (double const word : detail::told_by_all(core, "save", {watch_ && watch_->seen() ? 1.0 : 0.0}))
         seen = seen || word != 0;
-      if (!seen) has_next_ = false, core.settle_behind("save");
+      if (!seen) next_.reset(), core.settle_behind("save");
       return seen;
     });
   }
@@ -215,11 +213,10 @@ class Checkpoints final : private detail::Wishful {
   std::tuple<Things...> things_;  // variables by reference, values as they are
   std::int64_t begun_ = 0, look_ = 0;
   double began_ = 0;  // by the communicator's clock, in seconds
-  Saved next_{};      // in the background
-  bool has_next_ = false, stopping_ = false;
-  std::int64_t heard_ = 0;        // the last step after which this looked at the ranks' wishes
-  std::int64_t cut_ = 0;          // of the save in the background
-  std::optional<Saved> arrived_;  // since the last call
+  bool stopping_ = false;
+  std::int64_t heard_ = 0;               // the last step after which this looked at the ranks' wishes
+  std::int64_t cut_ = 0;                 // of the save in the background
+  std::optional<Saved> next_, arrived_;  // in the background; since the last call
   std::optional<detail::SignalWatch> watch_;
 };
 
