@@ -134,11 +134,13 @@ class FetchSlots {
   // Calls f(slot) for each table, or f(slot, its argument of `more`).
   template <class F>
   void each(F&& f) {
-    std::apply([&](auto&... slot) { (f(slot), ...); }, slots_);
+    [&]<std::size_t... Nth>(std::index_sequence<Nth...>) { (f(std::get<Nth>(slots_)), ...); }
+    (std::index_sequence_for<Handles...>{});
   }
   template <class F, class... More>
   void each(F&& f, More&... more) {
-    std::apply([&](auto&... slot) { (f(slot, more), ...); }, slots_);
+    [&]<std::size_t... Nth>(std::index_sequence<Nth...>) { (f(std::get<Nth>(slots_), more), ...); }
+    (std::index_sequence_for<Handles...>{});
   }
   // Returns the number of tables.
   std::size_t size() const { return sizeof...(Handles); }
