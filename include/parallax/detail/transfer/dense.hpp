@@ -59,9 +59,9 @@ class ReduceScatter {
   // Sends the addends from their places: nothing is packed.
   void send(Lane<C>& lane, Hop const& hop);
   // Sends them encoded for all targets, this rank too, and packed one after the other.
-  void send_encoded(Lane<C>& lane, Hop const& hop) requires encodes<W>;
+  void send_encoded(Lane<C>& lane, Hop const& hop);
   // Adds as `add_round`, tile by tile, if the wire encodes.
-  void add_decoded_round(Hop const& hop) requires encodes<W>;
+  void add_decoded_round(Hop const& hop);
 
   // Adds the round's arrivals to this rank's part, in the order of sums: on the host, tile by tile.
   void add_round(Hop const& hop);
@@ -194,33 +194,37 @@ void ReduceScatter<T, C, Space, W>::send(Lane<C>& lane, Hop const& hop) {
 }
 
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-void ReduceScatter<T, C, Space, W>::send_encoded(Lane<C>& lane, Hop const& hop) requires encodes<W> {
-  std::size_t size = 0, at = 0;
-  for (std::size_t t = 0; t < hop.targets.size(); ++t) size += round_of(detail::digit_size(offsets_, hop, t)).count;
-  encoded_.addends.resize_with_slack(size);
-  for (std::size_t t = 0; t < hop.targets.size(); ++t) {
-    auto const [begin, count] = round_of(detail::digit_size(offsets_, hop, t));
-    W::encode(addends_of(hop, t) + begin, count, encoded_.addends.data() + at);
-    if (static_cast<int>(t) == hop.self) encoded_.own = at;
-    else lane.send(hop.targets[t], at * sizeof(Element), count * sizeof(Element), Payload::dense);
-    at += count;
+void ReduceScatter<T, C, Space, W>::send_encoded(Lane<C>& lane, Hop const& hop) {
+  if constexpr (encodes<W>) {
+    std::size_t size = 0, at = 0;
+    for (std::size_t t = 0; t < hop.targets.size(); ++t) size += round_of(detail::digit_size(offsets_, hop, t)).count;
+    encoded_.addends.resize_with_slack(size);
+    for (std::size_t t = 0; t < hop.targets.size(); ++t) {
+      auto const [begin, count] = round_of(detail::digit_size(offsets_, hop, t));
+      W::encode(addends_of(hop, t) + begin, count, encoded_.addends.data() + at);
+      if (static_cast<int>(t) == hop.self) encoded_.own = at;
+      else lane.send(hop.targets[t], at * sizeof(Element), count * sizeof(Element), Payload::dense);
+      at += count;
+    }
   }
 }
 
 template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-void ReduceScatter<T, C, Space, W>::add_decoded_round(Hop const& hop) requires encodes<W> {
-  if (hop.self < 0) return;
-  auto const round = round_of(own_size(hop));
-  T* const out = output_ + round.begin;
-  T decoded[tile];
-  for (std::size_t first = 0; first < round.count; first += tile) {
-    std::size_t const n = std::min(tile, round.count - first);
-    std::size_t slot = 0;
-    for (std::size_t s = 0; s < hop.sources.size(); ++s) {
-      bool const own = hop.sources[s] == rank_;
-      Element const* const addend = own ? encoded_.addends.data() + encoded_.own : received_.data() + slot++ * round.count;
-      W::decode(addend + first, n, s == 0 ? out + first : decoded);
-      if (s > 0) detail::add_to(out + first, decoded, n);
+void ReduceScatter<T, C, Space, W>::add_decoded_round(Hop const& hop) {
+  if constexpr (encodes<W>) {
+    if (hop.self < 0) return;
+    auto const round = round_of(own_size(hop));
+    T* const out = output_ + round.begin;
+    T decoded[tile];
+    for (std::size_t first = 0; first < round.count; first += tile) {
+      std::size_t const n = std::min(tile, round.count - first);
+      std::size_t slot = 0;
+      for (std::size_t s = 0; s < hop.sources.size(); ++s) {
+        bool const own = hop.sources[s] == rank_;
+        Element const* const addend = own ? encoded_.addends.data() + encoded_.own : received_.data() + slot++ * round.count;
+        W::decode(addend + first, n, s == 0 ? out + first : decoded);
+        if (s > 0) detail::add_to(out + first, decoded, n);
+      }
     }
   }
 }
@@ -276,8 +280,6 @@ class Allgather {
   static bool lends(Hop const& hop) { return on_host && !encodes<W> && hop.lends; }
   // Opens a hop, once, in the opposite order of a reduction: posts its parts.
   void open_hop(Lane<C>& lane, Hop const& hop);
-  // Encodes this rank's part before the first hop. An owner number below 0 stands for a rank that owns nothing.
-  void encode_own_part(int owner) requires encodes<W>;
 
   static constexpr std::size_t whole_round = std::size_t{1} << 20;  // elements
 
@@ -310,7 +312,14 @@ void Allgather<T, C, Space, W>::open_hop(Lane<C>& lane, Hop const& hop) {
     return lent_.start(offsets_, whole_round, {nullptr, part, values_ + detail::digit_begin(offsets_, hop, 0)});
   }
   if constexpr (encodes<W>)
-    if (hop_ == 0) encode_own_part(lane.topology().owner());
+    if (hop_ == 0) {
+      encoded_.resize_with_slack(offsets_.back());
+      if (int const owner = lane.topology().owner(); owner >= 0) {  // else this rank owns nothing
+        std::size_t const begin = offsets_[static_cast<std::size_t>(owner)],
+                          end = offsets_[static_cast<std::size_t>(owner) + 1];
+        W::encode(values_ + begin, end - begin, encoded_.data() + begin);
+      }
+    }
   lane.clear();
   for (int const source : hop.sources)
     if (source != lane.topology().rank())
@@ -322,14 +331,6 @@ void Allgather<T, C, Space, W>::open_hop(Lane<C>& lane, Hop const& hop) {
                   detail::digit_size(offsets_, hop, t) * sizeof(Element), Payload::dense);
   if constexpr (encodes<W>) lane.template post<Space>(encoded_.data(), encoded_.data());
   else lane.template post<Space>(values_, values_);
-}
-
-template <class T, Communicator C, MemorySpace Space, Wire<T> W>
-void Allgather<T, C, Space, W>::encode_own_part(int owner) requires encodes<W> {
-  encoded_.resize_with_slack(offsets_.back());
-  if (owner < 0) return;
-  std::size_t const begin = offsets_[static_cast<std::size_t>(owner)], end = offsets_[static_cast<std::size_t>(owner) + 1];
-  W::encode(values_ + begin, end - begin, encoded_.data() + begin);
 }
 
 }  // namespace parallax

@@ -250,8 +250,8 @@ class OptimizerState {
   void apply_rows(std::span<Index const> keys, Directory<Index> directory, RowsView<E> table, T const* gradients, T scale,
                   Rule const& rule, [[maybe_unused]] std::uint32_t const* count = nullptr) noexcept(on_host) {
     if constexpr (!on_host) {
-      with_slots(0, table.rows, [&](auto const&... slots) {
-        ops_.apply_rows(keys, count, directory, table, gradients, scale, rule, slots...);
+      with_slots(0, table.rows, [&](auto const&... places) {
+        ops_.apply_rows(keys, count, directory, table, gradients, scale, rule, places...);
       });
     } else if constexpr (unit<O> == Unit::element) {
       elements_.from(0, [&](auto*... slot) {
@@ -270,8 +270,8 @@ class OptimizerState {
   template <class Groups, class Index, class E, class Rule>
   void apply_runs(RowsView<T const> values, Groups const& groups, Directory<Index> directory, T divisor,
                   std::uint32_t const* counts, RowsView<E> table, Rule const& rule) {
-    with_slots(0, table.rows, [&](auto const&... slots) {
-      ops_.apply_runs(values, groups, directory, divisor, counts, table, rule, slots...);
+    with_slots(0, table.rows, [&](auto const&... places) {
+      ops_.apply_runs(values, groups, directory, divisor, counts, table, rule, places...);
     });
   }
   // Moves rows first, first + 1, … of the table by gradients that lie gradients.stride apart. With `skips` the element behind a
@@ -282,7 +282,7 @@ class OptimizerState {
     if constexpr (!on_host) {
       RowsView<E> const part{table.data + first * table.width, gradients.rows, table.width};
       with_slots(first, gradients.rows,
-                 [&](auto const&... slots) { ops_.apply_spaced_rows(part, gradients, skips, scale, rule, slots...); });
+                 [&](auto const&... places) { ops_.apply_spaced_rows(part, gradients, skips, scale, rule, places...); });
     } else {
       for (std::int64_t i = 0; i < gradients.rows; ++i) {
         T const* const gradient = gradients.row(i);
@@ -297,12 +297,12 @@ class OptimizerState {
   template <class Index, class Ages, class E>
   void settle_rows(std::span<Index const> keys, std::uint32_t const* count, Directory<Index> directory, Ages const& ages,
                    RowsView<E> table) {
-    with_slots(0, table.rows, [&](auto const&... slots) { ops_.settle_rows(keys, count, directory, ages, table, slots...); });
+    with_slots(0, table.rows, [&](auto const&... places) { ops_.settle_rows(keys, count, directory, ages, table, places...); });
   }
   // Takes rows first, first + 1, … of the table likewise, all those of `part`; `ages` are theirs.
   template <class Ages, class E>
   void settle_all_rows(std::int64_t first, Ages const& ages, RowsView<E> part) {
-    with_slots(first, part.rows, [&](auto const&... slots) { ops_.settle_all_rows(ages, part, slots...); });
+    with_slots(first, part.rows, [&](auto const&... places) { ops_.settle_all_rows(ages, part, places...); });
   }
 
  private:

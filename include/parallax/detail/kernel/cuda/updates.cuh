@@ -36,8 +36,8 @@ __device__ decltype(auto) with_tables(Slots<S, Rest...> const& element_slots, F 
 
 // Calls f<N>() on the host, as with_packs does, for the tables of slots as well.
 template <class F, class... S, class... T>
-void with_packs(F const& f, Slots<S...> const& slots, RowsView<T>... tables) {
-  slots.with_on_host([&](RowsView<S>... of_slots) { with_packs(f, tables..., of_slots...); });
+void with_packs(F const& f, Slots<S...> const& held, RowsView<T>... tables) {
+  held.with_on_host([&](RowsView<S>... of_slots) { with_packs(f, tables..., of_slots...); });
 }
 
 // Type of a stored number for a rule: whole numbers as they are, all others strict, in their type of arithmetic.
