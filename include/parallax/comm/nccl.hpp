@@ -86,8 +86,8 @@ class NcclCommunicator : public Forwarding<Host> {
     return {channels_.get(), channel};
   }
 
-  // Waits until the stream has done all its work. Error timeout, after an abort, past the deadline: NCCL may wait for a rank
-  // that never comes, and cudaStreamSynchronize would wait as long.
+  // Waits until the stream has done all its work, the user's too. Error timeout, after an abort, if all that takes longer than
+  // the deadline: NCCL may wait for a rank that never comes, and cudaStreamSynchronize would wait as long.
   void synchronize() { channels_->synchronize(); }
 
   // Local. Ends NCCL's communicator, then the host's.

@@ -182,7 +182,7 @@ class WayBase {
   }
   // Called in `deposit`, with this rank's part of the update's sum. The first result of a variable in a step makes its update
   // the leader; others wait in the state's `merging` until the leader's `merge` adds them. Throws Error (misuse) if updates of
-  // one variable lie in different clip groups.
+  // one variable lie in different clip groups. `result` is a view: its memory must stay until `close`.
   template <class Result>
   void enter(Result result, int clip) {
     auto& merging = state_->merging;

@@ -162,7 +162,7 @@ class Waiting final : public LongWork {
   auto guarded(char const* operation, Body&& body) {
     return guarded(operation, CallerOrder::between, body);
   }
-  // Runs one public operation in another order among the caller's work on a device.
+  // Runs one likewise, in `order` instead of `between` the caller's work on a device. Returns the body's result.
   template <class Body>
   auto guarded(char const* operation, CallerOrder order, Body&& body) {
     using Result = decltype(body());

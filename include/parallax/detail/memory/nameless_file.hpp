@@ -70,7 +70,7 @@ struct NamelessFile {
 
  private:
   static std::int32_t process();
-  // Maps the bytes and the page at the end; null if the system refuses.
+  // Maps `bytes` and the page at the end of `from`, a descriptor left open. `memory` is null if the system refuses.
   void map(int from);
 };
 

@@ -112,7 +112,8 @@ class SessionCore final : private Underway {
   void settle_behind(char const* operation) {
     if (behind) behind->settle(operation);
   }
-  // Collective, once this rank has taken a turn. Returns once all have.
+  // Collective, once this rank has taken a turn (see ReadsInPlace): it has read all it was told of. Returns once all have.
+  // `names`: of the variables at hand, for the report of a long wait. Throws as `Waiting::drive`: Error (timeout), for one.
   void await_turns(char const* operation, FunctionRef<std::string()> names) {
     struct Turns {
       C& world;
@@ -134,7 +135,6 @@ class SessionCore final : private Underway {
     registry.check_owned(*state.registration(), topology.rank(), operation);
   }
   // Local. Throws the error of batches found wrong by a device, of any variable. `waits`: waits for devices with such batches.
-  // Called as a session finishes, as it begins a checkpoint, and by replays.
   PARALLAX_COLD void check_late(char const* operation, bool waits = true) const {
     for (auto const& variable : registry.variables())
       if (variable->state && variable->check_late) variable->check_late(variable->state, topology.rank(), operation, waits);
@@ -179,8 +179,8 @@ class SessionCore final : private Underway {
   // Returns the costs of the options or, if they have none, the measured ones.
   Costs const& costs_of(bool on_device) const;
 
-  // Leaves: called by the destructor of the session. Does nothing in a forked child. An end by exception takes the peers along;
-  // so does one with updates in flight. An end without `finish` is told. Returns once no peer touches this rank's memory.
+  // Local. Leaves, by the session's destructor; a forked child does nothing. Aborts the communicator as an exception passes, or
+  // with updates or rows in flight. Rank 0 tells stderr of a missing `finish`. Returns once no peer touches this rank's memory.
   void leave() noexcept;
 
   // Lets started flights and rows fetched ahead progress. Called by every wait at each poll, and by `Session::poll`.

@@ -184,7 +184,7 @@ class DenseState : public Counted, public OptimizerSteps<T, O> {
   // Ends an update made by a graph.
   void replayed() { this->end_update(); }
 
-  // Returns the optimizer's slot of this name, of elements [first_owned(), …), or of the rows there.
+  // Returns a slot for the owned elements, or, a row slot, for their rows. Error (invalid_argument) for another name or type.
   template <class S>
   std::span<S> slot(std::string_view slot_name) {
     RowsView<S> const rows = slots_.template slot<S>(slot_name, name());

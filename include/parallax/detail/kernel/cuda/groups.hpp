@@ -31,7 +31,7 @@ class Groups<Index, CudaSpace> {
     std::size_t size() const { return groups_ ? groups_->size() : 0; }
     // Returns a number not below it; nothing is waited for.
     std::size_t most() const { return groups_ ? groups_->most() : 0; }
-    // Returns the keys in the host's memory; they are brought if they are not there.
+    // Returns the keys in the host's memory; they are brought, and waited for, if they are not there.
     std::span<Index const> here() const { return groups_->keys_here(); }
     // Returns device memory with room for `most()`: the first of them are keys, as many as `count` says.
     std::span<Index const> there(Ops const& ops) const { return {groups_->keys_there(ops), groups_->most()}; }

@@ -118,7 +118,7 @@ class RowDelivery final : public Traveller<C> {
  private:
   enum class DeliveryLoad : unsigned char { counts, rows, none };
 
-  // Returns the number of keys announced by a source, and of its rows.
+  // Returns the number of keys, and so of rows, announced by a source: number `source` of the hop's, or of `everyone_`.
   std::size_t expected(std::size_t source) const {
     return to_owners_ ? plan_->received_from(0, source) : gather_leg_.expected[source];
   }

@@ -42,7 +42,7 @@ class FrameSink {
   ~FrameSink() = default;
 };
 
-// A connection; does not block. It owns no memory of blocks: the memory must stay until the sink hears that the block has gone.
+// A connection; does not block. Owns its socket, but no memory of blocks: this must stay until the sink hears `gone`.
 class Connection {
  public:
   Connection() = default;

@@ -30,7 +30,7 @@ class SocketPeers {
     for (std::size_t rank = 0; rank < peers_.size(); ++rank) peers_[rank].rank = static_cast<int>(rank);
   }
 
-  // Takes over a connection to a rank of that host.
+  // Takes over a connection to a rank of that host. Error (transport) if the system cannot watch it.
   void connect(int rank, OwnedDescriptor socket, std::string host) {
     peer(rank).connection = Connection{std::move(socket), rank};
     peer(rank).host = std::move(host);
