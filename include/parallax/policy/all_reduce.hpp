@@ -42,8 +42,8 @@ class DensifiedRows : public RowWayBase<C, Update> {
   using typename Base::Space;
   using typename Base::T;
 
-  // Plans the batch unless a pull has, checks the rows, and scatters them. `how.keep` asks for nothing more, for the table is a
-  // copy. Throws Error (invalid_argument, bad_id, misuse), as `prepare_rows` does.
+  // Plans the batch unless a pull has, checks the rows, and scatters them, local. `how.keep` asks for nothing more, for the
+  // table is a copy. On a device it waits. Throws the errors of `prepare_rows`: Error (invalid_argument, bad_id, misuse).
   void prepare(Update const& update, Topology<C> const& topology, Preparing how, int clip) {
     this->prepare_rows(update, topology, {false, how.joined, how.finite}, clip);
     counted_ = state_->counted() || S::lazy;
@@ -55,7 +55,7 @@ class DensifiedRows : public RowWayBase<C, Update> {
   // Returns false: owners average their parts before they spread.
   bool gathers_early() const { return false; }
 
-  // Enters the table into the bucket of its scalar as one segment, cut between rows.
+  // Enters the table into the bucket of its scalar as one segment, cut between rows. Local; may allocate.
   void join(Buckets<C>& buckets) {
     static_assert(
         !encodes<wire_of<typename S::Exchange>>,
@@ -64,11 +64,11 @@ class DensifiedRows : public RowWayBase<C, Update> {
     bucket_ = &buckets.template of<T, Space, false>();
     segment_ = bucket_->add(table_.data(), table_.size(), nullptr, stride_);
   }
-  // Deposits the part of the summed table that this rank owns: `rows` without keys.
+  // Enters this rank's part of the summed table in the variable, `rows` without keys. Throws Error (misuse) as `enter` does.
   void deposit(int clip) {
     this->enter(ReducedRows<Index, T, Space>{{}, bucket_->owned(segment_).values.data(), nullptr}, clip);
   }
-  // Adds the parts of the variable's other updates, and divides by ranks, or each row by its count.
+  // Adds the later updates' parts to the leader's, and divides by ranks, or rows by counts. Throws as `reserve_update` does.
   void merge() {
     if (!leader_) return;
     state_->reserve_update();
@@ -79,7 +79,7 @@ class DensifiedRows : public RowWayBase<C, Update> {
       state_->ops().scale_down(sums, n, static_cast<T>(this->divisor()));
     if (state_->counted()) state_->ops().scale_counted_rows_down(sums, rows().rows, state_->width());
   }
-  // Shows the transform every row of the part, untouched ones included.
+  // Calls the user's function, if there is one, with every row of the part, untouched ones included.
   void transform() {
     if constexpr (transforms<F>) {
       ids_.resize_with_slack(static_cast<std::size_t>(rows().rows));
@@ -87,7 +87,7 @@ class DensifiedRows : public RowWayBase<C, Update> {
       (*function_)(RowsGradient<Index, T>{ids_.span(), rows()});
     }
   }
-  // Returns the part, [rows x width], with a count behind each row if there are counts.
+  // Returns this rank's part, [rows x width], with a count behind each row if there are counts.
   RowsView<T const> result() const {
     return {part().data(), rows().rows, static_cast<std::int64_t>(stride_)};  // counts are finite
   }
@@ -95,13 +95,13 @@ class DensifiedRows : public RowWayBase<C, Update> {
   std::string place_of(NonFiniteElement const& found, bool of_result) const {
     return this->place_text(of_result ? first_row() + found.row : found.row, found);
   }
-  // Returns the rows of the part without their counts. If the vendor sums, every rank has the whole, and rank 0 alone tells of
-  // it.
+  // Returns the rows of this rank's part without their counts. If the vendor sums, every rank has the whole: rank 0 returns it,
+  // the others none.
   RowsView<T const> clipped(Topology<C> const& topology) const {
     if (bucket_->owns_whole() && topology.rank() != 0) return {nullptr, 0, state_->width()};
     return rows();
   }
-  // Runs the optimizer over all rows of the table, owner's part after owner's part, on every rank.
+  // Runs the optimizer over all rows of the table, times `scale`, by the leader, on every rank: owner's part after part.
   void apply(double scale) noexcept(Space::host_readable) {
     bucket_->whole(segment_, [&](std::size_t first, T const* values, std::size_t count) {
       state_->apply_densified(static_cast<std::int64_t>(first / stride_), spaced(values, count), counted_,
@@ -111,12 +111,12 @@ class DensifiedRows : public RowWayBase<C, Update> {
   }
 
  private:
-  // The variable's result, from `deposit` on: this rank's part of the summed table, and the rows in it.
+  // Returns this rank's part of the summed table, counts included, from `deposit` on; `rows`: the rows in it.
   std::span<T> part() const { return {state_->merging.first->rows, bucket_->owned(segment_).values.size()}; }
   RowsView<T> rows() const { return spaced(part().data(), part().size()); }
-  // The number in the table of the part's first row.
+  // Returns the number in the table of the part's first row.
   std::int64_t first_row() const { return stride_ ? static_cast<std::int64_t>(bucket_->owned(segment_).first / stride_) : 0; }
-  // `count` elements of a table, counts included, as rows of `width` elements.
+  // Returns `count` elements of a table, counts included, as rows of `width` elements; does not own.
   template <class E>
   RowsView<E> spaced(E* values, std::size_t count) const {
     return {values, stride_ ? static_cast<std::int64_t>(count / stride_) : 0, state_->width(),
@@ -160,7 +160,7 @@ class DensifiedRows : public RowWayBase<C, Update> {
   std::size_t stride_ = 1, segment_ = 0;
   // The outgoing table, which stays until the step ends; and the distinct rows, scattered into it.
   Buffer<T, Space> table_, sums_;
-  // Of the distinct rows, as the table and as the plan have them.
+  // The number of indices of each distinct row, as the table and as the plan have it.
   Buffer<T> counts_;
   Buffer<std::uint32_t, Space> times_named_;
   Buffer<std::uint32_t> times_here_;
@@ -171,7 +171,7 @@ class DensifiedRows : public RowWayBase<C, Update> {
   DenseBucket<T, C, Space>* bucket_ = nullptr;
 };
 
-// Of dense variables. Exchanges of other policies derive from it, and add a `wire`.
+// The exchange of dense variables. Exchanges of other policies derive from it, and add a `wire`.
 template <>
 struct AllReduce::exchange<Dense> {
   // Every rank has all parameters and slots.
@@ -180,7 +180,7 @@ struct AllReduce::exchange<Dense> {
   template <Communicator C, class Update>
   using way = DenseWay<C, Update>;
 
-  // A reduce-scatter and an allgather of all elements, each within hosts and between them; then every rank applies them all.
+  // Returns the needs of a reduce-scatter and an allgather, each within hosts and between them, and of applying all elements.
   static Prediction predict(TableFacts const& elements, TableUse const&, RankShape const& shape, Costs const& costs) {
     double const whole = elements.rows * elements.row_bytes, sent = elements.rows * elements.sent_bytes();
     Bill bill{costs, shape};
@@ -191,7 +191,7 @@ struct AllReduce::exchange<Dense> {
   }
 };
 
-// Of tables. Every rank reads rows in its own copy: a pull sends nothing.
+// The exchange of tables. Every rank reads rows in its own copy: a pull sends nothing.
 template <>
 struct AllReduce::exchange<Sparse> {
   // Every rank has all rows and slots.

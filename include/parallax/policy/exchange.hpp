@@ -28,11 +28,11 @@ struct Divisors {
   int mean = 1, named = 1;  // ranks that named a dense gradient, all but the joined ones, for Reduce::mean_by_count
 };
 
-// A flight's message to the ways of its updates, by their `prepare`.
+// A flight's orders to the ways of its updates, passed to their `prepare`.
 struct Preparing {
   // True if the updates outlive the call, as in `start`: a way copies everything that it still needs of the user's memory.
   bool keep;
-  // This rank has no data any more, and contributes nothing: zeros, or no rows.
+  // True if this rank has no data any more, and contributes nothing: zeros, or no rows.
   bool joined;
   // True if non-finite gradients are refused. Seats look at them once `prepare` has returned.
   bool finite;
@@ -55,7 +55,7 @@ struct GradientMemory {
 
 // The places in a flight's findings (detail/kernel/findings.hpp) of a seat's searches for one update.
 struct SoughtOf {
-  // Nothing is sought.
+  // Stands for a place where nothing is sought.
   static constexpr std::uint32_t none = ~0u;
   std::uint32_t squares = none,  // the sum of the squares of `clipped`, for the norm of a clip group
       in_gradient = none,        // non-finite numbers in `gradient`; on a device only, a host looks at once
@@ -66,7 +66,7 @@ struct SoughtOf {
 template <class F>
 inline constexpr bool transforms = !std::same_as<F, NoTransform>;
 
-// Elements one after the other, as a row: [1 x size]. Does not own. Ways show dense gradients and sums so.
+// Returns elements as one row, [1 x size], of the same memory, not owned. Ways show dense gradients and sums so.
 template <class T>
 RowsView<T const> as_row(std::span<T> values) {
   return {values.data(), 1, static_cast<std::int64_t>(values.size())};
@@ -108,21 +108,21 @@ class WayBase {
   // The memory space of the variable, its gradients and their sums.
   using Space = typename State::space;
 
-  // The seat's: set as it looks at the gradient and at the result, reset as it is vacated.
+  // The places of the seat's searches, written by the seat as it looks at the gradient and at the result, and reset by it.
   SoughtOf sought;
-  // The seat's: true if `next` has declared a leg in the mail at hand.
+  // Written by the seat: true if `next` has declared a leg in the mail at hand.
   bool travelling = false;
 
-  // The variable's state, from `prepare` to `close`.
+  // Returns the variable's state, held from `prepare` to `close`.
   State& state() const { return *state_; }
-  // The clip group of this update in its flight; -1 for none.
+  // Returns the clip group of this update in its flight; -1 for none.
   int clip() const { return clip_; }
   // Returns true for the variable's first update in the step. Valid from `deposit` on.
   bool leader() const { return leader_; }
 
-  // Asked right after `prepare`. Here: the update is dense.
+  // Returns the kind of the update's names of rows; asked right after `prepare`. Here: the update is dense.
   NamedRows named() const { return NamedRows::none; }
-  // The memory of a dense gradient. Here: nothing to compare.
+  // Returns the memory of a dense gradient. Here: nothing to compare.
   GradientMemory memory() const { return {}; }
   // Returns true if the gradient has another place or size than at this way's last update. Asked after `prepare`.
   bool moved() const { return false; }
@@ -133,35 +133,35 @@ class WayBase {
   void join(Buckets<C>&) const {}
   // Returns the count of numbers for `tell` and `hear` in the agreement: 1, or 0, and then neither is called.
   std::size_t counts() const { return 0; }
-  // Is given `tell(rank, count)`, by which the way leaves a number for a rank. Here: for none.
+  // Leaves numbers for other ranks in the agreement, each by `tell(rank, number)`. Here: none.
   template <class Tell>
   void tell(Topology<C> const&, Tell&&) const {}
-  // Is given `told(rank)`, the number left for us by a rank. Called once the ranks have agreed.
+  // Takes the numbers left by other ranks: `told(rank)` returns the one for this rank. Called once the ranks have agreed.
   template <class Told>
   void hear(Topology<C> const&, Told&&) const {}
-  // Declares the slips of the next leg and returns true; false, and again false, when all has arrived. Here: there is no leg.
+  // Declares the next leg's slips and returns true; false, and again false, when all has arrived. Here: there is no leg.
   bool next(Mails<C>&) const { return false; }
   // Fills the slips of the leg declared by `next`; called once the mail is laid out.
   void write(Mails<C>&) const {}
   // Takes the arrivals of the leg.
   void read(Mails<C>&) const {}
-  // Does nothing here: the arrivals are a sum already.
+  // Turns arrivals into a sum. Does nothing here: they are a sum already.
   void reduce() const {}
   // Keeps the divisors for `divisor` to choose from.
   void divide_by(Divisors divisors) { divisors_ = divisors; }
-  // Here: the user gave no function.
+  // Calls the user's function on the variable's result. Here there is no function.
   void transform() const {}
-  // Here: the optimizer measures no whole tensor.
+  // Takes places for the optimizer's sums over the whole tensor. Here there are no such sums.
   void enrol(MeasuredSums<C>&) const {}
-  // Is given the factor of the clip group, 1 without one. Here: nothing is measured.
+  // Writes these sums; the argument is the factor of the clip group, 1 without one. Here: none.
   void measure(double) const {}
-  // Informs the policy's memory with the variable, its `memory<State>`, if the latter has `settled()`.
+  // Calls `settled()` of the policy's memory of the variable, its `memory<State>`, if that has it: the step was applied.
   void settled() const noexcept {
     if constexpr (requires { state_->policy_state.settled(); })
       if (state_) state_->policy_state.settled();
   }
-  // Informs it likewise, if it has `refused()`. Also after a `prepare` that threw before `begin`: then there is no state to
-  // tell.
+  // Calls `refused()` of the policy's memory, if that has it; also after a `prepare` that threw, unless it threw before `begin`
+  // had taken the state.
   void refused() const noexcept {
     if constexpr (requires { state_->policy_state.refused(); })
       if (state_) state_->policy_state.refused();
@@ -173,7 +173,7 @@ class WayBase {
   }
 
  protected:
-  // Called first in `prepare`. Local. Holds the variable's state until `close`, and copies the user's function.
+  // Holds the variable's state until `close`, and copies the user's function; throws its errors. Local, first in `prepare`.
   void begin(Update const& update, int clip) {
     leader_ = false;
     state_ = Shared{update.state};
@@ -196,8 +196,8 @@ class WayBase {
       throw Error{Errc::misuse, -1, "step", state_->name(), "updates of one variable lie in different clip groups"};
     merging.others.push_back(result);
   }
-  // Returns an Error of `step` with the variable's name, to be thrown. `rank`: the one that caused it, or -1 without a single
-  // cause.
+  // Returns an Error of the operation `step` with the variable's name, for the caller to throw. `rank`: the rank that caused
+  // it, or -1 without a single cause.
   PARALLAX_COLD Error refusal(Errc code, int rank, std::string detail) const {
     return {code, rank, "step", state_->name(), std::move(detail)};
   }
@@ -211,18 +211,18 @@ class WayBase {
   Shared<State> state_;
   // This update's own copy of the user's function.
   std::optional<Function> function_;
-  // As `divide_by` has left them.
+  // The step's divisors, as `divide_by` has left them.
   Divisors divisors_;
-  // The result of `clip`.
+  // The update's clip group in its flight; -1 for none.
   int clip_ = -1;
-  // The result of `leader`; false until `enter`.
+  // True if this update leads those of its variable; false until `enter`.
   bool leader_ = false;
 };
 
 namespace detail {
 
-// Calls f with the way in use if `way` stands for several, as under Auto; else with `way`. Seats call it for each phase but
-// `prepare`, which chooses.
+// Calls f with the way in use if `way` stands for several, as under Auto; else with `way`. Returns f's result. Seats call it
+// for each phase but `prepare`, which chooses.
 template <class W, class F>
 decltype(auto) with_way(W& way, F&& f) {
   if constexpr (requires { way.active(f); }) return way.active(f);
@@ -242,7 +242,7 @@ struct check_memory {
                 "shows an archive the items kept, and may show none (see policy/residual.hpp)");
 };
 
-// Of a policy without memory of a variable.
+// The memory of a policy that keeps nothing of a variable.
 struct NoMemory {};
 // An exchange's memory of a variable from step to step: its `memory<State>`, or NoMemory. A variable's state owns one as its
 // `policy_state`.

@@ -54,7 +54,7 @@ concept Exchange = requires(TableFacts const& facts, TableUse const& use, RankSh
   { E::predict(facts, use, shape, costs) } -> std::same_as<Prediction>;
 };
 
-// An exchange with a choice among those of several policies while training goes on: see detail/policy/auto.hpp.
+// True of an exchange with several policies in turn, known by its member `choices`: see Choose in detail/policy/auto.hpp.
 template <class E>
 inline constexpr bool is_adaptive = requires {
   E::choices;
@@ -99,12 +99,12 @@ struct pull_wire<E, T> {
   using type = NarrowWire<T>;
 };
 }  // namespace detail
-// The form of rows kept as T on their way to pulling ranks: of 16 bits as they are, all others by the exchange's wire.
+// The form of rows kept as T on their way to pulling ranks: of 16 bits as they are kept, others by the exchange's wire.
 template <class E, class T>
 using pull_wire_of = typename detail::pull_wire<E, T>::type;
 
 namespace detail {
-// Behind `wire_share`. A type unfit as a wire for T is refused elsewhere.
+// Returns the value of `wire_share`; 1 for a type that is no wire for T, refused elsewhere.
 template <class W, class T>
 constexpr double wire_share_of() {
   if constexpr (Wire<W, T>) return static_cast<double>(sizeof(typename W::template element<T>)) / sizeof(T);
@@ -135,11 +135,11 @@ struct resolve_policy<Policy, Kind> {
   using type = typename Policy::template resolve<Kind>;
 };
 
-// Members that a policy may lack, in the order of the search.
+// Members that a policy may lack, in the order of the search; `told`: an assertion of its exchange has named the lack.
 enum class PolicyLack { nothing, name, exchange, sharded, predict, told };
 
-// Returns the first missing member of a policy for variables of a kind. `told`: by an assertion in its exchange. Variables ask
-// it, so each mistake is one sentence.
+// Returns the first member that a policy lacks for variables of a kind, or `nothing`; for the compiler. Variables ask it at
+// their declaration, so each mistake is one sentence.
 template <class Policy, class Kind>
 consteval PolicyLack policy_lacks() {
   if constexpr (!requires {

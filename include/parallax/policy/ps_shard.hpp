@@ -42,24 +42,24 @@ class ShardPush : public RowJourney<Index, T, Space> {
   using Run = LentRun<Index, T>;
 
  public:
-  // Returns true if a number for each owner rides in the agreement: the place of its rows, else the length of the run of hop 0,
-  // unless a pull has told it.
+  // Returns true if a number for each owner rides in the agreement: the address of its run if rows are lent, read in place by
+  // owners; else the length of the run of hop 0, unless a pull has told it.
   bool asks() const { return lends_ || !this->known(); }
-  // Local, after `begin`: no hop has been counted. Rows are lent only if all ranks are in one chunk of a sum, for the same bits
-  // as those of arrived rows.
+  // Prepares the first leg, local, after `begin`. Decides on lending, alike on all ranks, and notes the lent runs: they, and
+  // the rows' memory, must stay until the commit. May throw std::bad_alloc.
   void prepare() {
     hop_counted_ = false;
     lends_ = can_lend && this->in_place_ && plan_->hops.size() == 1;
     if (lends_) lend();
   }
-  // Tells each owner the place of its run, or its length.
+  // Calls tell(rank, number) for each owner: the address of its run, 0 for an empty one; if nothing is lent, the run's length.
   template <class Tell>
   void tell(Tell&& tell) const {
     if (!lends_) return Base::tell(tell);
     for (std::size_t t = 0; t < lent_.size(); ++t)
       tell(plan_->hops[0].targets[t], lent_[t].count > 0 ? address_of(&lent_[t]) : 0);
   }
-  // Hears the same as an owner.
+  // Takes, as an owner, the same numbers from each source by told(rank).
   template <class Told>
   void hear(Told&& told) {
     if (!lends_) return Base::hear(told);
@@ -68,7 +68,8 @@ class ShardPush : public RowJourney<Index, T, Space> {
   }
 
   // Declares the next leg of the hop at hand: rows alone if the plan is known on it; else keys and rows, and before these, from
-  // the second hop on, a leg of counts. None if rows are lent: then they are summed.
+  // the second hop on, a leg of counts. Returns false after the last; if rows are lent, at once, after summing them in place:
+  // then it may throw the reason of an earlier abort.
   bool next(Mails<C>& mail) {
     if (finished_) return false;
     if (lends_) return take_lent(mail.lane());
@@ -82,13 +83,13 @@ class ShardPush : public RowJourney<Index, T, Space> {
     rows_leg_.open(mail, *plan_, hop_, this->width(), counted_);
     return true;
   }
-  // Sums own rows, or the arrivals of the hop before, by key as they are written.
+  // Fills the leg. Sums own rows, or the arrivals of the hop before, by key as they are written.
   void write(Mails<C>& mail) {
     if (leg_ == PushLoad::counts) return counts_leg_.write(mail.of(), *plan_, hop_);
     if (leg_ == PushLoad::keys_and_rows) keys_leg_.write(mail, this->ops(), *plan_, hop_);
     rows_leg_.write(mail, this->ops(), *plan_, hop_, own_, arrived_, counted_);
   }
-  // Merges arrived keys into the plan's next level, cut into runs for the hop behind it.
+  // Takes the leg's arrivals. Merges arrived keys into the plan's next level, cut into runs for the hop behind it.
   void read(Mails<C>& mail) {
     if (leg_ == PushLoad::counts) {
       hop_counted_ = true;
@@ -117,8 +118,7 @@ class ShardPush : public RowJourney<Index, T, Space> {
   // clang 14 instantiates constrained members as well if the class is instantiated explicitly (LLVM issue 44549).
   static constexpr bool can_lend = Space::host_readable && !encodes<W>;
 
-  // Notes the rows that each owner is going to read. Gradients of bags are summed by index first: nobody else has the plan's
-  // bags.
+  // Notes the rows that each owner is going to read. Gradients of bags are summed by index before: owners have no bags.
   void lend() {
     if constexpr (can_lend) {
       plan_->lent = true;
@@ -145,8 +145,8 @@ class ShardPush : public RowJourney<Index, T, Space> {
       }
     }
   }
-  // Sums the lent rows as an owner, and counts reads by it and others as if they had been sent. Returns false: there are no
-  // legs.
+  // Sums the rows lent to this owner, and counts all reads in place as if sent. Returns false: there are no legs. Throws the
+  // reason of an earlier abort.
   bool take_lent(Lane<C>& lane) {
     if constexpr (can_lend) {
       {
@@ -168,7 +168,7 @@ class ShardPush : public RowJourney<Index, T, Space> {
     }
     return false;
   }
-  // Copies how many indices named each key, source after source.
+  // Copies the number of indices of each lent key, source after source, to `arrived_`.
   void take_times() {
     if constexpr (can_lend) {
       arrived_.counts.resize_with_slack(plan_->runs[0].received.back() * sizeof(std::uint32_t));
@@ -198,7 +198,7 @@ class ShardPush : public RowJourney<Index, T, Space> {
   RowsLeg<C, Index, T, Space, W> rows_leg_;
 };
 
-// Of dense variables: every rank has the parameters; owners keep the optimizer's slots, and move their parts.
+// The exchange of dense variables: every rank has the parameters; owners keep the optimizer's slots, and move their parts.
 template <>
 struct PsShard::exchange<Dense> {
   // Slots live with the owners of the parts.
@@ -213,7 +213,7 @@ struct PsShard::exchange<Dense> {
   }
 };
 
-// Of tables: each rank keeps its shard of the rows, with the optimizer's slots beside them.
+// The exchange of tables: each rank keeps its shard of the rows, with the optimizer's slots beside the rows.
 template <>
 struct PsShard::exchange<Sparse> {
   // A rank holds the rows of its own shard, and no others.

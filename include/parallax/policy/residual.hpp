@@ -21,9 +21,9 @@ PARALLAX_STRICT_ARITHMETIC_BEGIN
 template <class T>
 class Residual {
  public:
-  // Local; allocates, O(elements). By a way's `prepare`: returns the sum of the rest and this gradient, from which the way
-  // takes out its sent part. Of two updates of one step the second begins with the rest of the first. The span is valid until
-  // the next `add`. Throws Error (invalid_argument) if there is a rest of gradients of another size, and changes nothing.
+  // Returns the sum of the rest and this gradient, from which the way takes out its sent part. Local, for `prepare`; allocates,
+  // O(elements). A second update of one step begins with the rest of the first. The span is this object's, valid until the next
+  // `add`. Throws std::bad_alloc; Error (invalid_argument), with no change, for a gradient of another size than the rest.
   std::span<T> add(std::span<T const> gradient) {
     if (kept_.size() != gradient.size() && kept_.size() > 0)
       throw Error{Errc::invalid_argument, -1, "step", "",
@@ -38,14 +38,14 @@ class Residual {
     for (std::size_t i = 0; i < gradient.size(); ++i) next_[i] += gradient[i];
     return next_.span();
   }
-  // Local, noexcept: the step was applied. Keeps the way's rest in the span for the next one.
+  // Keeps the rest left in the span of `add`, for the next step. Local: the step was applied. Does nothing without an `add`.
   void settled() noexcept {
     if (std::exchange(taken_, false)) kept_.swap(next_);
   }
-  // Local, noexcept: the step was not applied. Keeps the rest before it.
+  // Keeps the rest before the step, and forgets the sum of `add`. Local: the step was not applied.
   void refused() noexcept { taken_ = false; }
 
-  // Shows the rest to an archive, each rank's own (core/archive.hpp). A reading one gives it the saved length.
+  // Shows an archive each rank's own rest; a reading one gives it the saved length. Throws the archive's errors.
   template <class Items>
   void visit(Items& items) {
     std::uint64_t size = kept_.size();
@@ -63,11 +63,11 @@ class Residual {
     }
   }
 
-  // Returns the rest as of the last applied step; empty before the first.
+  // Returns the rest as of the last applied step, valid until the next `settled`; empty before the first `add`.
   std::span<T const> values() const { return kept_.span(); }
 
  private:
-  // So many elements, the first of them as they were.
+  // Makes `kept_` `size` elements: its own come first, the new ones have any values.
   void grow(std::size_t size) {
     Buffer<T> larger{size};
     std::copy_n(kept_.data(), kept_.size(), larger.data());

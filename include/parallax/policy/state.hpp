@@ -26,7 +26,7 @@ concept VariableState = std::derived_from<S, Counted> && requires(S& state, S co
   typename S::scalar_type;
   typename S::space;
   typename S::Exchange;
-  // For messages; alike on all ranks.
+  // The variable's name, for messages; alike on all ranks.
   { seen.name() } -> std::same_as<std::string const&>;
   // Operations on memory of the space, in the order of this rank's queue.
   { seen.ops() } -> std::same_as<RowOps<typename S::space> const&>;
@@ -36,28 +36,28 @@ concept VariableState = std::derived_from<S, Counted> && requires(S& state, S co
   state.merging;
   // The exchange's `memory<State>`, or nothing.
   state.policy_state;
-  // The last act of a leader before the commit: throws the exceptions of the optimizer's `at`, and for settings without
-  // meaning.
+  // Called by a leader's `merge`, before the commit: throws the errors of the optimizer's `at`, and an Error for a setting that
+  // is not finite.
   state.reserve_update();
-  // The last act of `apply`: counts the step.
+  // Called last in `apply`: counts the step.
   state.end_update();
 };
 
 namespace detail {
 
-// A rule that moves an element once it has its gradient: of elements [first, first + n), times a scale.
+// A state that moves elements once they have gradients: `apply(first, gradients, n, scale, rule)` those of [first, first + n).
 template <class S, class T = typename S::scalar_type>
 concept AppliesAtOnce = requires(S& state, T const* gradients, T scale) {
   state.apply(std::size_t{}, gradients, std::size_t{}, scale, state.rule());
 };
-// A rule by element, of the undivided sums of replicated parts: each is divided by `divisor(ranks)`, then scaled.
+// A state that moves elements by sums, each divided by `divisor(ranks)`: `apply_sums(first, sums, n, divisor, scale, rule)`.
 template <class S, class T = typename S::scalar_type>
 concept AppliesSums = requires(S& state, S const& seen, T const* sums, T scale) {
   { seen.divisor(int{}) } -> std::same_as<T>;
   state.apply_sums(std::size_t{}, sums, std::size_t{}, scale, scale, state.rule());
 };
-// An optimizer that measures the whole tensor first: `measure` writes `measured_sums` numbers of elements [first, first + n) to
-// `out`, and `finish` moves elements by the rule made of all these numbers.
+// A state with an optimizer that measures the whole tensor first: `measure` writes `measured_sums` numbers of elements [first,
+// first + n) to `out`, and `finish` moves elements by the rule made of all these numbers.
 template <class S, class T = typename S::scalar_type>
 concept MeasuresTensor = requires(S& state, T const* gradients, T scale, double* out) {
   { S::measured_sums } -> std::convertible_to<std::size_t>;
@@ -65,7 +65,7 @@ concept MeasuresTensor = requires(S& state, T const* gradients, T scale, double*
   state.finish(std::size_t{}, gradients, std::size_t{}, scale, state.rule());
 };
 
-// Either of them, as the rule is.
+// A state with the functions of its rule: MeasuresTensor or AppliesAtOnce, and AppliesSums if the rule is by element.
 template <class S>
 concept Applies = (!S::measures || MeasuresTensor<S>)&&(S::measures || AppliesAtOnce<S>)&&(!S::by_element || AppliesSums<S>);
 
@@ -85,7 +85,7 @@ concept DenseVariableState = VariableState<S> && detail::Applies<S> &&
   { seen.values() } -> std::same_as<decltype(sums)>;
   { seen.size() } -> std::same_as<std::size_t>;
   { seen.unit() } -> std::same_as<std::size_t>;
-  // Divides some elements of a sum over so many ranks in place, as `reduce` says.
+  // Divides elements of a sum in place: by the given number of ranks, unless `reduce` says sum.
   seen.average(sums, int{});
   // First in `apply`; then the optimizer's rule for this step.
   state.begin_update();
@@ -100,10 +100,10 @@ concept TableStateThere = requires(S& state, typename S::Plan& plan,
                                    ReducedRows<typename S::index_type, T, typename S::space> const& reduced) {
   // True if its batches may be padded.
   { S::can_pad } -> std::convertible_to<bool>;
-  // The first keys of owners, and the first rows of a stack's tables, in the device's memory.
+  // The first keys of owners, and the first rows of a stack's tables, in the device's memory, as long as the state.
   { state.bases_there() } -> std::same_as<std::span<typename S::index_type const>>;
   { state.firsts_there() } -> std::same_as<std::span<typename S::index_type const>>;
-  // Sums addends by groups, averages over so many ranks, and applies, in one.
+  // Sums addends by groups, averages over so many ranks, and applies the optimizer, in one; put in the device's queue.
   state.apply_runs(reduced, RowsView<T const>{}, plan.top(), int{});
 };
 
@@ -130,7 +130,7 @@ concept TableState = VariableState<S> &&(S::space::host_readable || detail::Tabl
   { seen.first_row(std::size_t{}) } -> std::same_as<std::int64_t>;
   // True if sums are divided by the numbers of indices, which then travel beside them.
   { seen.counted() } -> std::same_as<bool>;
-  // The fate of indices outside the table; and so many more of them were left out.
+  // The fate of indices outside the table; and a function that counts so many more of them as left out.
   { seen.bad_ids() } -> std::same_as<BadIds>;
   state.count_dropped(std::size_t{});
   { state.padded() } -> std::same_as<PaddedBatches<typename S::space>&>;
@@ -138,13 +138,13 @@ concept TableState = VariableState<S> &&(S::space::host_readable || detail::Tabl
   { seen.placement().key(std::int64_t{}) } -> std::same_as<typename S::index_type>;
   { seen.placement().row(typename S::index_type{}) } -> std::convertible_to<std::int64_t>;
   { seen.placement().bases() } -> std::same_as<decltype(keys)>;
-  // A plan without users, of the state's pool.
+  // A plan without users, of the state's pool, which owns it; may throw std::bad_alloc.
   { state.take_plan() } -> std::same_as<typename S::Plan&>;
-  // Rows of keys, for tables with all rows on every rank: in the host's memory, and there where the keys are. Valid until the
+  // Table rows of keys: in the host's memory, and where the keys are, for tables with all rows on every rank. Valid until the
   // next call.
   { state.rows_of(keys) } -> std::same_as<decltype(keys)>;
   state.rows_named(reduced.keys);
-  // Divides sums over so many ranks, or by counts; or returns the scale that does the same to the bit, 0 for none.
+  // Divides sums in place, by so many ranks or by counts; or the scale that `apply` takes instead, to the same bits: 0 if none.
   state.average(reduced, int{});
   { seen.average_by_scale(int{}) } -> std::same_as<double>;
   // Applies the rule to rows, each named once, [keys x width()], times a scale; and to all rows from one on, behind each its

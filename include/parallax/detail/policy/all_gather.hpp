@@ -26,9 +26,9 @@ struct AllGather {
   };
 };
 
-// The journey of rows to everybody. On two levels they climb to the slots of their host, are gathered by all ranks of a slot's
-// hop and merged, and a slot's merged rows are spread to all ranks of its host. On a flat topology: one gathering. `RowsWay`
-// calls it, phase by phase; W is the wire of the rows. Of u distinct rows a rank of N, in a flat topology, sends u (N - 1).
+// The journey of rows to everybody. On two levels they climb to owners on their host, here slots, are gathered by the slots of
+// one number and merged, and a slot's merged rows are spread to its host. On a flat topology: one gathering. `RowsWay` calls
+// it, phase by phase; W is the rows' wire. Of u distinct rows a rank of N, in a flat topology, sends u (N - 1).
 template <class C, class Index, class T, class Space, class W>
 class GatherPush : public RowJourney<Index, T, Space> {
   using Base = RowJourney<Index, T, Space>;
@@ -38,18 +38,18 @@ class GatherPush : public RowJourney<Index, T, Space> {
   // Every rank ends with all rows of the sum.
   static constexpr bool gathers = true;
 
-  // Prepares the first leg, local, after `begin`: the gathering, or, on two levels, the climb to it.
+  // Prepares the first leg, local, after `begin`: the gathering, or, on two levels, the climb to it. May throw std::bad_alloc.
   void prepare() {
     leg_ = flat() ? GatherStage::gather : GatherStage::climb;
     gather_leg_.expected.assign(plan_->hops.front().sources.size(), 0);
   }
-  // Tells every rank, on a flat topology, the number of this rank's rows for it.
+  // Calls tell(rank, number) for every target: of this rank's rows; on two levels, of its keys for the rank on hop 0.
   template <class Tell>
   void tell(Tell&& tell) const {
     if (!flat()) return Base::tell(tell);
     for (int const rank : plan_->hops.front().targets) tell(rank, plan_->size());
   }
-  // Hears the number of rows from each rank that gives to this one; on two levels, the runs of hop 0.
+  // Takes the number from each rank that gives to this one by told(rank): of its rows, or, on two levels, of its keys of hop 0.
   template <class Told>
   void hear(Told&& told) {
     if (!flat()) return Base::hear(told);
@@ -57,7 +57,7 @@ class GatherPush : public RowJourney<Index, T, Space> {
     for (std::size_t s = 0; s < sources.size(); ++s) gather_leg_.expected[s] = told(sources[s]);
   }
 
-  // Opens the next leg, set by `read`: at most climb, sizes, gathering, sizes, spreading.
+  // Opens the next leg, set by `read`: at most climb, sizes, gathering, sizes, spreading. Returns false after the last.
   bool next(Mails<C>& mail) {
     if (finished_) return false;
     switch (leg_) {
@@ -72,8 +72,8 @@ class GatherPush : public RowJourney<Index, T, Space> {
     }
     return true;
   }
-  // Writes rows, summed by key, up to the gathering; and spreads a slot's sums as they are. Rows for many ranks are written
-  // once.
+  // Fills the leg: with rows summed by key up to the gathering, with a slot's sums as they are in the spreading. Rows for many
+  // ranks are written once.
   void write(Mails<C>& mail) {
     switch (leg_) {
       case GatherStage::climb:
@@ -98,7 +98,7 @@ class GatherPush : public RowJourney<Index, T, Space> {
       }
     }
   }
-  // Takes the rows that came in, and sets the next leg. On two levels a slot merges its gathered rows here, to spread them.
+  // Takes the leg's arrivals, and sets the next leg. On two levels a slot merges its gathered rows here, to spread them.
   void read(Mails<C>& mail) {
     switch (leg_) {
       case GatherStage::climb:
@@ -134,7 +134,7 @@ class GatherPush : public RowJourney<Index, T, Space> {
   // Returns the number of this rank's rows for the gathering, or for the spreading.
   std::size_t gives() const { return spreading() ? this->reduced_.keys.size() : plan_->level(level()).size(); }
   // Returns the ranks that give to this one: in the gathering the sources of the last hop, in the spreading the ranks that
-  // stand for the slots of its host. Refers to the plan's hops.
+  // stand for the slots of its host. Owned by the plan. `takers`: the ranks given to.
   List<int> const& givers() const { return spreading() ? plan_->hops.front().targets : plan_->hops.back().sources; }
   List<int> const& takers() const {
     static List<int> const nobody;
@@ -167,7 +167,7 @@ struct AllGather::exchange<Sparse> {
   template <Communicator C, class Update>
   using way = RowsWay<C, Update, GatherPush>;
 
-  // Returns the prediction. The closed form of the bytes is the counters' form with the means of `use` put in.
+  // Returns the bytes and seconds of a step of the table: the closed form of the traffic counters, with the means of `use`.
   static Prediction predict(TableFacts const& table, TableUse const& use, RankShape const& shape, Costs const& costs) {
     double const b = table.row_bytes, h = shape.hosts, g = shape.per_host, pair = table.sent_bytes() + table.id_bytes;
     double const slot = use.by_host / g;  // rows merged by a slot for its host

@@ -26,20 +26,20 @@ class ChosenWay {
   using T = typename State::scalar_type;
   using Space = typename State::space;
 
-  // Local, may throw. Takes the way of the policy in force, which stays in use until the next `prepare`.
+  // Prepares the way of the policy in force, which stays in use until the next `prepare`. Local; throws this way's errors.
   void prepare(Update const& update, Topology<C> const& topology, Preparing how, int clip) {
     choice_ = update.state->choice();
     active([&](auto& way) { way.prepare(update, topology, how, clip); });
   }
 
-  // Calls f with the way of the present policy.
+  // Calls f with the way of the policy as of the last `prepare`, and returns f's result.
   template <class F>
   decltype(auto) active(F&& f) {
     return pick<0>(f);
   }
 
  private:
-  // The way of policy number `choice_`, sought from Nth on; the last one if it is none before.
+  // Calls f with the way of policy number `choice_`, sought from Nth on; with the last one if it is none before.
   template <std::size_t Nth, class F>
   decltype(auto) pick(F& f) {
     if constexpr (Nth + 1 == sizeof...(Policies)) return f(std::get<Nth>(ways_));
@@ -49,7 +49,7 @@ class ChosenWay {
 
   // The policy's number among `Policies`, as of the last `prepare`.
   std::size_t choice_ = 0;
-  // One for each policy. The idle ways keep their scratch.
+  // The ways, one for each policy. Idle ones keep their scratch.
   std::tuple<typename way_by<typename Policies::template exchange<Sparse>, C, Update>::type...> ways_;
 };
 
@@ -58,7 +58,7 @@ template <class... Policies>
 struct ChosenExchange {
   // The choices; the first is in force at the outset. By this member an exchange is adaptive.
   static constexpr Choice choices[] = {choice_of<Policies, Sparse>()...};
-  // At the outset. Later the variable's state knows.
+  // True if the first policy shards. Later the variable's state knows.
   static constexpr bool sharded = choices[0].sharded;
   static_assert((true && ... && !is_direct<typename Policies::template exchange<Sparse>>),
                 "parallax: a policy that goes past the levels of a topology is not among those chosen from while "
@@ -86,10 +86,10 @@ struct Choose {
   // A type derived from it stands among a variable's options for its policy.
   using axis = policy_axis;
 
-  // Of tables.
+  // The exchange of tables.
   template <class Kind>
   struct exchange : detail::ChosenExchange<Policies...> {};
-  // Of dense variables: an assertion, and a stand-in for the compiler after it.
+  // For dense variables: an assertion, and a stand-in for the compiler after it.
   template <std::same_as<Dense> Kind>
   struct exchange<Kind> : AllReduce::exchange<Dense> {
     static_assert(detail::never<Kind>, "parallax: what is chosen while training goes on is the way of a Sparse variable");

@@ -24,34 +24,34 @@ class BucketSums {
   // The wire of addends, sums and parameters: IdentityWire, unless the exchange names a wire.
   using W = dense_wire_of<T, Space, typename State::Exchange>;
 
-  // Joins a bucket. Local, may allocate; called by the way's `join`. The gradient becomes a segment of the step's bucket of its
-  // kind, and is not copied: it must stay until the sums are formed. `in_place`: its memory, if it may be overwritten, or null.
+  // Joins the step's bucket of the gradient's kind, as a segment, without a copy: the gradient must stay until the sums are
+  // formed. Local; may allocate. `in_place`: null, or its memory, to be overwritten and kept until the step ends.
   [[gnu::always_inline]] void join(Buckets<C>& buckets, std::span<T const> gradient, State& state, T* in_place) {
     bucket_ = &buckets.template of<T, Space, State::sharded, W>();
     segment_ = bucket_->add(gradient.data(), gradient.size(), state.values().data(), state.unit(), in_place);
   }
-  // Returns this rank's own part of the segment, and its first element; if ranks own the whole alike, the whole. Valid once the
-  // bucket is closed, and a sum over ranks once it is reduced.
+  // Returns this rank's own part, and its first element; if ranks own the whole alike, the whole. Valid from the bucket's
+  // `close` to its next one, and a sum over ranks once the bucket is reduced.
   auto own() const { return bucket_->owned(segment_); }
-  // Returns true if every rank owns all of it: the vendor's all-reduce has formed the sums.
+  // Returns true if every rank owns the whole: the vendor's all-reduce has formed the sums.
   bool owns_whole() const { return bucket_->owns_whole(); }
   bool owns_in_place() const { return bucket_->owns_in_place(); }  // the own part lies in the whole
-  // Calls f(first element, values, count) for all of it, run by run.
+  // Calls f(first element, values, count) for the whole, run by run.
   template <class F>
   void whole(F&& f) {
     bucket_->whole(segment_, f);
   }
-  // Calls f(begin, end) for the part of each owner.
+  // Calls f(begin, end), numbers of elements, for each owner's part.
   template <class F>
   void each_part(F&& f) const {
     bucket_->each_part(segment_, f);
   }
-  bool whole_is_older() const { return bucket_->holds_sums(); }  // than the changes to the owned parts
-  // Makes `whole` be gathered again after the commit, on all ranks, by a leader that has merged other updates into its part.
-  // This counts for all segments of the bucket.
+  bool whole_is_older() const { return bucket_->holds_sums(); }  // gathered before owned parts were changed
+  // Makes `whole` be gathered again after the commit; local, on all ranks alike, by a leader that has merged other updates into
+  // its part. This counts for all segments of the bucket.
   void renew_whole() { bucket_->drop_sums(); }
-  // Leaves the parameters, on all ranks, by an update that does not lead: the leader's segment has the same ones, and gathers
-  // them.
+  // Leaves the parameters to the leader's segment, which has the same ones and gathers them. Local, on all ranks alike, by an
+  // update that does not lead.
   void leave_parameters() { bucket_->leave_parameters(segment_); }
 
  private:
@@ -80,8 +80,8 @@ class WholeSums {
   // The way's own legs form the sum: way_checks.hpp asks for them. Without an exchange, `next` returns false.
   static constexpr bool filled_by_legs = true;
 
-  // Opens the sum. Local, may throw `std::bad_alloc`; called by the policy's `prepare`, in every step. Returns `size` elements,
-  // of any values at first. The policy fills them before the step asks for `reduce`.
+  // Opens the sum. Local; called by the policy's `prepare`, in every step. Returns `size` elements, of any values at first,
+  // valid until the next `open`; the policy fills them before `reduce`. May throw `std::bad_alloc`.
   std::span<T> open(std::size_t size) {
     sums_.resize_with_slack(size);
     return sums_.span();
@@ -160,7 +160,7 @@ class DenseWay : public WayBase<C, Update> {
   }
   // Returns true if the gradient has another address or length than in this way's last update, or only one of them is in_place.
   bool moved() const { return moved_; }
-  // Enters the step's buckets; over WholeSums nothing.
+  // Enters the step's buckets, local, may allocate; over WholeSums does nothing.
   [[gnu::always_inline]] void join(Buckets<C>& buckets) { sums_.join(buckets, gradient_, *state_, in_place_); }
   // Returns true if sums may spread before the commit: unless a transform is to change them first. Sums of a sharded variable
   // never spread.
@@ -175,8 +175,8 @@ class DenseWay : public WayBase<C, Update> {
     this->enter(sums_.own().values, clip);
     if (!leader_) sums_.leave_parameters();
   }
-  // Merges, by the leader: the sums of the other updates are added to its own, in the order of the updates, and the sum is
-  // averaged, if this cannot wait for `apply`. Throws the errors of the optimizer's `at`, so that the commit tells of it.
+  // Merges, by the leader: adds the sums of the other updates to its own, in their order, and averages the sum, unless this can
+  // wait for `apply`. Local. Throws the errors of the optimizer's `at`, and an Error for a setting that is not finite.
   void merge() {
     if (!leader_) return;
     state_->reserve_update();
@@ -187,7 +187,7 @@ class DenseWay : public WayBase<C, Update> {
     left_whole_ = sums_.owns_in_place() && !transforms<F> && clip < 0;
     if (!left_whole_) state_->average(*sum, this->divisor());
   }
-  // Calls the user's function, if there is one, with this rank's averaged part, which it may change.
+  // Calls the user's function, if there is one, with this rank's averaged part, which it may change; throws its errors.
   void transform() {
     if constexpr (transforms<F>) (*function_)(DenseGradient<T>{sums_.own().first, *state_->merging.first});
   }
@@ -210,8 +210,8 @@ class DenseWay : public WayBase<C, Update> {
     return joined({"element ", first + static_cast<std::size_t>(found.column)});
   }
 
-  // Enrols in the sums before the commit, if the optimizer measures the whole tensor. Owners measure their parts; if every rank
-  // has the whole, each measures all parts of it, so that the sums are the same.
+  // Takes places in `sums` before the commit, if the optimizer measures the whole tensor; local. Owners measure their parts; if
+  // every rank has the whole, each measures all parts of it, so that the sums are the same.
   void enrol(MeasuredSums<C>& sums) {
     if constexpr (measures) {
       measured_.of_parts = &sums.template of<Space, S::sharded>();
@@ -219,7 +219,7 @@ class DenseWay : public WayBase<C, Update> {
     }
   }
   // Measures after the commit, when the sums are in their places to be applied. Writes the optimizer's measures of each part,
-  // of the gradient times `given_scale`, to the places from `enrol`. Averages first the sums left by `merge`.
+  // of the gradient times `given_scale`, to the places from `enrol`. Averages first, if `merge` has left it.
   void measure(double given_scale) noexcept(Space::host_readable) {
     if constexpr (measures) {
       auto const scale = static_cast<T>(given_scale);
@@ -299,7 +299,7 @@ class DenseWay : public WayBase<C, Update> {
                          joined({"the way of its policy has sums of ", sums_.own().values.size(), " elements, not of ",
                                  state_->size(), ": `prepare` must call sums_.open(gradient_.size())"}));
   }
-  // Copies the gradient to memory of the update; zeros of a rank that has joined.
+  // Copies the gradient to `kept_`; zeros on a rank that has joined. From then on nothing is in place.
   void keep_gradient(bool joined) {
     kept_.resize_with_slack(state_->size());
     if (joined) state_->ops().clear(kept_.data(), kept_.size() * sizeof(T));
@@ -308,7 +308,7 @@ class DenseWay : public WayBase<C, Update> {
     in_place_ = nullptr;
   }
 
-  // Returns true if `whole` is of sums. Asked after all merging, for one update may make its bucket gather again.
+  // Returns true if `apply` averages: `merge` left it, or the whole is older than the average. Asked after all merging.
   bool averages_late() const { return left_whole_ || sums_.whole_is_older(); }
 
   static constexpr bool measures = S::measures;

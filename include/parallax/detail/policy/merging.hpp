@@ -13,11 +13,11 @@ template <class Result>
 struct Merging {
   // The leader's result, while a step collects or applies.
   std::optional<Result> first;
-  // Results added to it, in the order of the updates.
+  // The later updates' results, in their order, for the leader to add to its own.
   List<Result> others;
   int clip = -1;  // the clip group, -1 for none
 
-  // Clears to the state between steps. Called when the leader's way is done with or given up.
+  // Empties it, as it is between steps. Called when the leader's way is done with or given up.
   void clear() noexcept {
     first.reset();
     others.clear();

@@ -11,19 +11,19 @@ namespace parallax::inline v0_2 {
 // small message to every other, seconds of a byte sent by a rank, and seconds of the local work on ids and rows. Of a topology
 // with two levels, `host_…` are the seconds within a host. All zero: not measured.
 struct Costs {
-  // Of a round between hosts, or between all ranks of a flat topology.
+  // Seconds of a round between hosts, or between all ranks of a flat topology.
   double round = 0, per_byte = 0;  // of a byte sent in it by a rank
-  // Of a round within a host; 0 if the topology has no levels.
+  // Seconds of a round within a host; 0 if the topology has no levels.
   double host_round = 0, host_per_byte = 0;  // of a byte sent in it by a rank
-  // Of an id sorted and grouped.
+  // Seconds of an id sorted and grouped.
   double per_key = 0;
-  // Of a row gathered, summed or updated by index.
+  // Seconds of a row gathered, summed or updated by index.
   double per_row = 0, per_row_byte = 0;  // and of each of its bytes
-  // Of a byte of contiguous memory summed.
+  // Seconds of a byte of contiguous memory summed.
   double per_stream_byte = 0;
 
   friend bool operator==(Costs const&, Costs const&) = default;
-  // Returns true if they are a machine's. The session measures missing ones, by `calibrate`, at the first need of `Auto`.
+  // Returns true if any is not 0. The session measures missing ones, by `calibrate`, at the first need of `Auto`.
   bool measured() const { return *this != Costs{}; }
 };
 
@@ -39,17 +39,17 @@ struct TableUse {
 // The constant facts of a table. `row_bytes`: of the parameters of a row; `state_bytes`: these and the optimizer's state. Of a
 // dense variable a row is an element.
 struct TableFacts {
-  // Of the whole table.
+  // Rows of the whole table.
   double rows,
-      // Of a row's gradient: its width times the bytes of a scalar.
+      // Bytes of a row's gradient: its width times the bytes of a scalar.
       row_bytes,
-      // Of a row with the optimizer's slots beside it.
+      // Bytes of a row with the optimizer's slots beside it.
       state_bytes,
-      // Of an index, as it travels.
+      // Bytes of an index, as it travels.
       id_bytes;
   // Bytes on the wire for a byte of a row: 0.5 under a wire of half as many bits (see `wire_share`).
   double wire = 1;
-  // Likewise for a row of a pull: 0.5 if rows are kept in half as many bits as their gradients have.
+  // Bytes on the wire for a byte of a pulled row: 0.5 if rows are kept in half as many bits as their gradients have.
   double pull_wire = wire;
 
   // Returns the bytes of a row's gradient on the wire.
@@ -71,20 +71,20 @@ struct RankShape {
   // As many hosts as the topology tells apart.
   double hosts, per_host;  // ranks of a host; a mean, if hosts are unequal
 
-  // Takes the topology's layout. Local, at most O(ranks²).
+  // Takes the shape of the topology, not kept. Local, at most O(ranks²).
   template <Communicator C>
   explicit RankShape(Topology<C> const& topology) : hosts{0} {
     auto const& of_rank = topology.hosts();  // without levels every rank's own
     for (auto host = of_rank.begin(); host != of_rank.end(); ++host) hosts += std::find(of_rank.begin(), host, *host) == host;
     per_host = static_cast<double>(topology.size()) / hosts;
   }
-  // Takes ranks that need not be there: to ask a policy about another cluster.
+  // Takes numbers of hosts and of ranks on each, which need not be there: to ask a policy about another cluster.
   RankShape(double its_hosts, double its_ranks_per_host) : hosts{its_hosts}, per_host{its_ranks_per_host} {}
   // Returns the number of all ranks of the world.
   double ranks() const { return hosts * per_host; }
-  // Returns the outgoing share of a rank's bytes, if every rank of a hop sends to every other: the share to other hosts.
+  // Returns the share of a rank's bytes for other hosts, if it sends as many to every host, its own included.
   double out() const { return (hosts - 1) / hosts; }
-  // Returns the share to other ranks of its host, likewise.
+  // Returns the share of a rank's bytes for other ranks of its host, if it sends as many to each, itself included.
   double out_within() const { return (per_host - 1) / per_host; }
 };
 
@@ -92,7 +92,7 @@ struct RankShape {
 // Bytes are counted at the sending rank; nothing is sent in a hop of one rank.
 class Bill {
  public:
-  // Refers to both arguments; they must outlive it.
+  // Begins at zero. Refers to both arguments, which must outlive the bill.
   Bill(Costs const& costs, RankShape const& shape) : costs_{costs}, shape_{shape} {}
 
   // Adds `rounds` rounds between hosts, with `bytes` from this rank to other hosts in all. Only these count as bytes of a step.
@@ -101,13 +101,13 @@ class Bill {
     sum_.bytes += bytes;
     sum_.seconds += rounds * costs_.round + bytes * costs_.per_byte;
   }
-  // Adds `rounds` rounds between the ranks of a host, with `bytes` from this rank to the others in all.
+  // Adds `rounds` rounds between the ranks of a host, with `bytes` from this rank to other ranks of its host in all.
   void within_host(double rounds, double bytes) {
     if (shape_.per_host > 1) sum_.seconds += rounds * costs_.host_round + bytes * costs_.host_per_byte;
   }
-  // Adds so many ids sorted and grouped.
+  // Adds `count` ids sorted and grouped.
   void keys(double count) { sum_.seconds += count * costs_.per_key; }
-  // Adds so many rows gathered, summed or updated by index, of `bytes` bytes each.
+  // Adds `count` rows gathered, summed or updated by index, of `bytes` bytes each.
   void rows(double count, double bytes) { sum_.seconds += count * (costs_.per_row + bytes * costs_.per_row_byte); }
   // Adds so many bytes of contiguous memory summed, cleared or updated.
   void streamed(double bytes) { sum_.seconds += bytes * costs_.per_stream_byte; }

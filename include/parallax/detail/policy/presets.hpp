@@ -1,5 +1,5 @@
 // One word for a whole model: a preset stands in the place of a policy and resolves by the variable's kind. Users name it among
-// the options of a Variable, and it asks `policy_for` for the meaning.
+// the options of a Variable, and the variable asks `policy_for` for the meaning.
 #pragma once
 
 #include <type_traits>

@@ -29,7 +29,7 @@ struct DenseGradient {
 // order, each once. The user's transform is called with it, and may change the values; it is valid during the call.
 template <class Index, class T>
 struct RowsGradient {
-  // The rows' numbers in the table, in the host's memory.
+  // The rows' numbers in the table, in the host's memory, one for each row of `values`.
   std::span<Index const> ids;
   // [ids x width], in memory of the variable's space; `stride` elements from row to row.
   RowsView<T> values;
@@ -43,20 +43,20 @@ struct ReducedRows {
   typename Groups<Index, Space>::Keys keys;
   // [keys x width], row-major and packed; null on a device as long as the sums are put off.
   T* rows = nullptr;
-  // One for each key, over all ranks.
+  // The number of indices of each key, over all ranks; null unless counted.
   std::uint32_t const* counts = nullptr;
 };
 
 // The unit of a gradient's row: an index of the batch, a distinct index of it, or a bag of indices.
 enum class RowsPer : unsigned char { index, distinct, bag };
 
-// This rank's gradient rows on their way. Of bags, the gradient of index i is its factor · the row of its bag (both the
-// plan's).
+// Does not own. This rank's gradient rows on their way. Of bags, the gradient of index i is its factor · the row of its bag
+// (both the plan's).
 template <class T>
 struct OwnRows {
   // The user's rows, or the way's copy of them.
   RowsView<T const> values;
-  // The unit of each of them.
+  // The unit of each row.
   RowsPer per = RowsPer::index;
 
   // Returns true if rows are summed by index already, in the order of the plan's keys.
@@ -72,19 +72,19 @@ struct BatchSize {
       // Bags of indices; 0 without any.
       bags;
 
-  // Returns the number of rows of a gradient given by `per`.
+  // Returns the number of rows of a gradient with one for each index, distinct index or bag.
   std::int64_t rows(RowsPer per) const {
     return static_cast<std::int64_t>(per == RowsPer::distinct ? distinct : per == RowsPer::bag ? bags : indices);
   }
-  // Returns true if `given` has a row for each. Rows without a width cannot be counted, and none stand for all: `given` then
-  // gets its number of rows here.
+  // Returns true if `given` has `rows(per)` rows of `width` elements. Rows without a width cannot be counted, and none stand
+  // for all: `given` then gets its number of rows here.
   template <class T>
   bool fits(RowsView<T const>& given, RowsPer per, std::int64_t width) const {
     if (width == 0 && given.rows == 0) given.rows = rows(per);
     return given.rows == rows(per) && given.width == width;
   }
-  // Returns the fault of rows that do not fit, as a sentence of an Error's detail. `given` -1: elements that do not divide into
-  // rows.
+  // Returns the fault of `given` rows of `given_width` elements, as a sentence of an Error's detail. `given` -1: elements that
+  // do not divide into rows.
   std::string misfit(std::int64_t given, std::int64_t given_width, RowsPer per, std::int64_t width) const;
 };
 
@@ -149,7 +149,7 @@ struct RowUpdate {
   using T = typename State::scalar_type;
   // The table's state, owned by the variable. Null in an empty handle: the step refuses it.
   State* state;
-  // The plan held by the handle of a pull.
+  // The plan of a pull, owned by the table and held by the pull's handle; or null.
   typename State::Plan* plan;
   // Without a plan: the batch's indices, one for each row of the gradient.
   std::span<Id const> ids;

@@ -15,8 +15,8 @@ namespace detail {
 // Possible lacks of a way, by the name of the phase. `base`: WayBase, shared by all ways.
 enum class WayLack { nothing, base, prepare, gradient, deposit, merge, clipped, result, place_of, apply, next, write, read };
 
-// Returns the first missing phase, in a step's order of calls; then the legs left to WayBase, whose legs send nothing, by a way
-// that needs its own. Phases are asked for as seats call them.
+// Returns the first missing phase, in a step's order of calls; then, for a way that must have legs of its own, the first one
+// left to WayBase, whose legs send nothing; or `nothing`. Phases are asked for as seats call them.
 template <class W, class C, class Update>
 consteval WayLack way_lacks() {
   using Ranks = Topology<C>;
@@ -60,7 +60,7 @@ struct check_way {
   PARALLAX_WAY_HAS(result, "result()");
   PARALLAX_WAY_HAS(place_of, "place_of(element, of_result)");
   PARALLAX_WAY_HAS(apply, "apply(scale)");
-// Asserts likewise that a way over WholeSums has not left a leg to WayBase.
+// Asserts that a way over WholeSums has not left the leg `name` to WayBase.
 #define PARALLAX_WAY_HAS_LEG(name) \
   PARALLAX_WAY_HAS(name, "a " #name "(mails) of its own: over WholeSums the legs next, write and read form the sum")
   PARALLAX_WAY_HAS_LEG(next);

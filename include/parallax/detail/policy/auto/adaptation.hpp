@@ -26,20 +26,20 @@ struct Adapting {
   // The session's.
   Topology<C> const& topology;
   AutoOptions const& options;
-  // Measured by this session, if the options have none.
+  // Costs measured by this session, if the options have none.
   Costs &measured, &measured_on_device;
   // The number of the step at hand in its session.
   std::int64_t step;
   // The lane of moving rows.
   Lane<C>& lane;
-  // Collective. drive(variable, poll): waits, as the session waits, until `poll` is true.
+  // Collective. drive(variable, poll): waits, as the session does, until `poll` is true; past the deadline Error (timeout).
   FunctionRef<void(std::string const&, FunctionRef<bool()>)> drive;
-  // Collective. all(variable, mine): true if `mine` is true on every rank.
+  // Collective. all(variable, mine): true if `mine` is true on every rank; waits as `drive` does.
   FunctionRef<bool(std::string const&, bool)> all;
   // The session's, lengthened by `note`.
   std::vector<Decision>& decisions;
 
-  // Collective if they have to be measured. Returns the costs of tables in the space's memory.
+  // Returns the costs of tables in the space's memory, the session's. Collective, with `calibrate`'s errors, if it measures.
   template <MemorySpace Space>
   Costs const& costs() {
     Costs const& given = Space::host_readable ? options.costs : options.device_costs;
@@ -60,9 +60,9 @@ struct PlannedMove {
   std::string reason;
 };
 
-// Collective, by a choice or by a search, after the commit of a step. Moves the rows, or, if a rank cannot prepare it, for want
-// of memory, leaves them on all ranks; returns true if they were moved. If all rows are on every rank before and after, only
-// the policy changes.
+// Moves the rows, collective, after the commit of a step; or, if a rank has no memory to prepare it, leaves them on all ranks.
+// Returns true if they were moved. If all rows are on every rank before and after, only the policy changes. Waits for all ranks
+// under the session's deadline: its Error (timeout), and a failed move, end the session.
 template <Communicator C, AdaptiveTableState<C> S, class P>
 bool move_rows(S& state, PlannedMove<P> const& plan, Adapting<C>& by) {
   if (!state.shards() && !state.choices()[plan.choice].sharded) {  // every rank has all rows already
@@ -97,12 +97,11 @@ template <class S>
 struct Adaptation {
   // Returns the number of words `tell` will add, the same on all ranks.
   static std::size_t words(S const& state) { return Chooser::words + static_cast<bool>(state.search); }
-  // Returns the number of words added by the last `tell`, for each update of the table: `conclude`, called for the first of
-  // them, may end the search.
+  // Returns the number of words added by the last `tell`, even if `conclude` has ended the search since.
   static std::size_t told(S const& state) { return state.told_words; }
 
-  // Tells this rank's words, local, before the commit, with which they travel: also on a rank that refuses there, as all ranks
-  // then begin the time of the next step. `now`: seconds of the session's clock.
+  // Appends this rank's words to `words`, local, before the commit, with which they travel: also on a rank that refuses there,
+  // as all ranks then begin the time of the next step. `now`: seconds of the session's clock.
   static void tell(S& state, List<double>& words, double now) {
     state.told_words = Adaptation::words(state);
     words.push_back(state.seen.pushed), words.push_back(state.seen.pulled);
@@ -111,7 +110,7 @@ struct Adaptation {
   }
 
   // Concludes, collective, after the commit: once for each variable, by its first update. `words_of(rank)`: the given rank's
-  // words on the table. All ranks come to the same conclusion.
+  // words on the table. All ranks come to the same conclusion. Waits and throws as `move_rows` and `Adapting::costs` do.
   template <Communicator C>
     requires AdaptiveTableState<S, C>
   static void conclude(S& state, Adapting<C>& by, FunctionRef<double const*(int)> words_of) {

@@ -20,10 +20,9 @@
 namespace parallax::inline v0_2 {
 
 // Settings of Auto, alike on all ranks: this is checked. The first choice is made after `first_step` steps of a variable, then
-// one in every `interval` steps. A method is left for one that is `margin` times faster by the model (the first time: faster at
+// one in every `interval` steps. A policy is left for one that is `margin` times faster by the model (the first time: faster at
 // all), if the saving in `horizon` steps exceeds the cost of moving the rows. Every rank holds the whole table, with the
-// optimizer's state, only if it is at most `replica_bytes`. `costs`, and `device_costs` of tables on a device, not measured:
-// the session measures them at their first use.
+// optimizer's state, only if it is at most `replica_bytes`.
 struct AutoOptions {
   // Steps of a variable before its first choice.
   int first_step = 2, interval = 20;  // steps from choice to choice; less than 1 is like 1
@@ -31,7 +30,7 @@ struct AutoOptions {
   double margin = 1.1, horizon = 1000;  // steps in which a move must have paid
   // Bytes of a table, with its slots, for a rank that holds it whole.
   double replica_bytes = 0x1p30;
-  // Costs of tables in the host's memory.
+  // Costs of tables in the host's memory; if all are 0, here or for a device, the session measures them at the first use.
   Costs costs = {}, device_costs = {};  // of tables in a device's
 
   // Compares bit for bit.
@@ -41,9 +40,9 @@ struct AutoOptions {
   }
 };
 
-// The reason for a variable's move. `step` is the session's. `Session::decisions` shows all of them; an archive keeps them.
+// The reason for a variable's move to a policy or number of pieces. `Session::decisions` has all; an archive keeps them.
 struct Decision {
-  // Number of the session's steps so far, including the one with this last act.
+  // Number of the session's steps so far, including the one at whose end it was made.
   std::int64_t step;
   // The variable's name.
   std::string variable, text;  // the reason, as a sentence
@@ -51,14 +50,14 @@ struct Decision {
 
 // One of the policies to choose from, without its type.
 struct Choice {
-  // The policy's.
+  // The policy's name.
   std::string_view name;
   // True if a rank holds its own rows only.
   bool sharded, densified;  // no rank learns of the rows that others touched
   // The prediction of the policy's exchange.
   Prediction (*predict)(TableFacts const&, TableUse const&, RankShape const&, Costs const&);
 };
-// Returns a policy for variables of a kind as one of several to choose from.
+// Returns `Policy`, for variables of a kind, as one of several to choose from.
 template <class Policy, class Kind>
 constexpr Choice choice_of() {
   using E = typename Policy::template exchange<Kind>;
@@ -90,7 +89,7 @@ inline double moving_seconds(Choice const& from, Choice const& to, TableFacts co
 }
 
 // The use of a table, as all ranks know it, and the decision for a move to another policy. The state of a sparse variable owns
-// one. All its functions are local. It is told the same on all ranks, and so comes to the same conclusion. `Number` is double.
+// one. All functions are local. They are told the same on all ranks, and so decide alike. `Number` is double.
 template <class Number = double>
 class BasicChooser {
  public:
@@ -98,15 +97,15 @@ class BasicChooser {
   // all, all of them. Of densified rows neither is known: 0.
   struct Seen {
     Number pushed = 0,  // distinct rows pushed by it, summed over the updates of the step
-        pulled = 0,     // distinct rows pulled by it, likewise over the pulls
+        pulled = 0,     // distinct rows pulled by it, summed over the pulls
         merged = 0,     // rows merged by it for its host; 0 without levels
         owned = 0;      // rows of the sum
   };
-  // Numbers told by a rank of it.
+  // Number of the words told by a rank: the members of Seen.
   static constexpr std::size_t words = 4;
 
-  // Takes in a step, after its commit. `words_of(rank)`: the rank's view, `words` numbers in the order of Seen, the same on all
-  // ranks. The means begin as the first step's; a later step weighs a fifth.
+  // Takes in a step, after its commit. `current`: the policy in force; `words_of(rank)`: the rank's view, `words` numbers in
+  // the order of Seen, the same on all ranks. The means begin as the first step's; a later step weighs a fifth.
   template <class WordsOf>
   void observe(Choice const& current, TableFacts const& table, RankShape const& shape, int ranks, WordsOf&& words_of) {
     TableUse now;
@@ -137,10 +136,10 @@ class BasicChooser {
     blend(use_.by_all, now.by_all);
   }
 
-  // Notes the outcome of a change. One that failed for want of memory is not proposed again.
+  // Notes the outcome of a change. After false, for want of memory, no change to whole tables is proposed any more.
   void moved(bool done) { room_for_replicas_ = room_for_replicas_ && done; }
 
-  // Shows `items` every number that it decides by (core/archive.hpp).
+  // Shows an archive every number of the decision (core/archive.hpp).
   template <class Items>
   void visit(Items& items) {
     items.fields("auto.use", use_, Share::world);
@@ -167,8 +166,8 @@ class BasicChooser {
     // Names, use, and predicted milliseconds: the text of a Decision.
     std::string reason;
   };
-  // Asks all policies. Every call but the first goes by the margin. `current`: the index of the policy in force. The `costs` of
-  // the options are measured, and of the table's space.
+  // Asks all policies for their seconds; returns the change to the fastest, or nothing if `current`, the number of the one in
+  // force, stays. Every call but the first goes by the margin. `options.costs` are measured, and of the table's space.
   std::optional<Change> choose(Slice<Choice const> choices, std::size_t current, TableFacts const& table,
                                RankShape const& shape, AutoOptions const& options) {
     if (shape.ranks() == 1) return std::nullopt;  // it has all rows in place

@@ -26,7 +26,7 @@ namespace parallax::inline v0_2 {
 namespace detail {
 
 // Returns the median seconds of a call of `work`, over `rounds` rounds, each the mean of `repeats` calls. By the communicator's
-// clock, if it has one of its own.
+// clock, if it has one of its own. As collective as `work`.
 template <Communicator C, class Work>
 double median_seconds(C const& comm, int rounds, int repeats, Work&& work) {
   List<double> times(static_cast<std::size_t>(rounds));
@@ -45,7 +45,7 @@ void wait_for([[maybe_unused]] Ops const& ops) {
 }
 
 // The exchange of a hop with so many bytes for each of its targets, from and to memory of the space. `measure_hop` times it.
-// Owns its memory; its traffic is not the session's.
+// Owns its memory, refers to topology and hop; its traffic is not the session's.
 template <Communicator C, MemorySpace Space>
 class Probe {
  public:
@@ -57,8 +57,8 @@ class Probe {
     ops_.clear(in_.data(), in_.size());
   }
 
-  // Collective. Exchanges. Waits as long as the communicator's deadline says; throws Error (timeout), and aborts the
-  // communicator.
+  // Exchanges. Collective; waits for the ranks of the hop. Past the communicator's deadline aborts the communicator, and throws
+  // Error (timeout); throws the communicator's and the device's errors.
   void exchange() {
     Topology<C> const& topology = lane_.topology();
     lane_.clear();
@@ -86,8 +86,9 @@ class Probe {
   Buffer<std::byte, Space> out_, in_;
 };
 
-// Collective, also on ranks without part in the hop. Returns the seconds of a hop as `round` and `per_byte`; zeros if this rank
-// has no other to send to. A round has 8 bytes for each peer. The extra time of a round of 1 MB in all is divided by its bytes.
+// Returns the seconds of a hop as `round` and `per_byte`; zeros without another rank to send to. Collective, on all ranks of
+// the topology; waits, and throws as Probe::exchange. A round has 8 bytes for each peer; the extra time of one of 1 MB in all
+// is divided by its bytes.
 template <MemorySpace Space, Communicator C>
 Costs measure_hop(Topology<C> const& topology, Hop const& hop) {
   constexpr std::size_t large = std::size_t{1} << 20;  // bytes sent by a rank
@@ -101,9 +102,9 @@ Costs measure_hop(Topology<C> const& topology, Hop const& hop) {
   return {.round = one, .per_byte = std::max(many - one, 0.0) / static_cast<double>(peers * (each - 8))};
 }
 
-// Local. Writes the seconds of local work on 32 MB to `costs`, so much that rows come from memory as they do in training. Ids are
-// grouped by the host; a device is given its work many times before it is waited for. Rows of 128 and of 4 elements tell the cost
-// of a row and of a byte of it.
+// Writes the seconds of local work to `costs`: `per_key`, `per_row…` and `per_stream_byte`. Local; waits for a device. The work
+// is on 32 MB, so much that rows come from memory as in training. Ids are grouped by the host; a device is given its work many
+// times before it is waited for. Rows of 128 and of 4 elements tell the cost of a row and of a byte of it.
 template <MemorySpace Space, class T = float, class Index = std::int64_t, Communicator C>
 void measure_work(C& comm, Costs& costs) {
   constexpr std::size_t elements = std::size_t{1} << 23, n = std::size_t{1} << 12, wide = 128, narrow = 4;
@@ -155,15 +156,15 @@ void measure_work(C& comm, Costs& costs) {
 // The numbers of `Costs`, in the order of its members.
 using CostNumbers = std::array<double, sizeof(Costs) / sizeof(double)>;
 
-// Takes a number in the form of `number_text`, not negative, from the beginning of a text. Returns true if there is one. Not by
-// std::from_chars, which libc++ has for whole numbers alone, nor by the program's own locale.
+// Takes a number in the form of `number_text`, not negative, off the beginning of `text`. Returns true if there is one; else
+// nothing changes. Not by std::from_chars, which libc++ has for whole numbers alone, nor by the program's own locale.
 bool take_number(std::string_view& text, double& number);
 
 }  // namespace detail
 
-// Measures costs. Collective, over a topology's communicator; takes a fraction of a second and returns the same on all ranks:
-// the slowest rank's medians. Uses the channel of the free collectives. `Space`: the space of the measured tables, carried by
-// the communicator. Errors: timeout; of a device, device and out_of_memory.
+// Measures costs. Collective, over a topology's communicator, on the channel of the free collectives; takes a fraction of a
+// second and returns the same on all ranks: the slowest rank's medians. `Space`: the space of the measured tables, carried by
+// the communicator. Throws Error: timeout past the deadline, after an abort; of a device, device and out_of_memory.
 template <MemorySpace Space = HostSpace, Communicator C>
 Costs calibrate(Topology<C> const& topology) {
   auto const& hops = topology.hops();
@@ -177,7 +178,7 @@ Costs calibrate(Topology<C> const& topology) {
     for (std::size_t i = 0; i < numbers.size(); ++i) largest[i] = std::max(largest[i], numbers[i]);
   return std::bit_cast<Costs>(largest);
 }
-// Measures likewise over a flat topology of the communicator.
+// Measures costs over a flat topology of the communicator; collective, with the errors of the overload above.
 template <MemorySpace Space = HostSpace, Communicator C>
 Costs calibrate(C& world) {
   return calibrate<Space>(Topology<C>{world});
@@ -190,12 +191,12 @@ Text to_text(Costs const& costs) {
   for (double const value : std::bit_cast<detail::CostNumbers>(costs)) (text += ' ') += number_text(value);
   return text + '\n';
 }
-// Local. Returns costs from such a line, bit for bit. Of any other text all are zero: not measured.
+// Local. Returns costs from a line of `to_text`, bit for bit. Of any other text all are zero: not measured.
 Costs costs_from_text(std::string_view text);
 
-// Collective. Returns the costs found by rank 0 in the file `path`; if it finds none to use, costs measured now and written
-// there by rank 0. The caller answers for a file of this machine, number of ranks and memory space. A failure to write the file
-// is no error. Errors: the measurement's.
+// Collective; waits. Returns the costs found by rank 0 in the file `path`; if it finds none to use, costs measured now and
+// written there by rank 0. The caller answers for a file of this machine, number of ranks and memory space. A failure to read
+// or write the file is no error. Throws Error as the measurement does.
 template <MemorySpace Space = HostSpace, Communicator C>
 Costs calibrate(Topology<C> const& topology, std::string const& path) {
   Costs costs;

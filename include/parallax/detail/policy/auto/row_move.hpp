@@ -13,7 +13,7 @@
 namespace parallax::inline v0_2 {
 
 // A rank's rows for each rank, and its rows from each: both sides list them in the receiver's order, so that they need no
-// names.
+// names. Owns its lists.
 template <class Index>
 struct MoveRoute {
   // Old local rows, by receiver. Without `out_begin` each rank is sent all of them.
@@ -26,7 +26,7 @@ struct MoveRoute {
 
 namespace detail {
 
-// Returns the rows of the owner with the most. O(owners), and the same on all ranks.
+// Returns the number of rows of the owner with the most. O(owners), and the same on all ranks.
 template <class Index, class P>
 std::size_t largest_shard(Placement<Index, P> const& placement) {
   std::int64_t largest = 0;
@@ -34,8 +34,8 @@ std::size_t largest_shard(Placement<Index, P> const& placement) {
   return static_cast<std::size_t>(largest);
 }
 
-// Fills `list` with `number_of(i)` of each i below `count`, rank after rank by `rank_of(i)`, and of each rank in the order of i.
-// Returns the begin of every rank's numbers, and their end.
+// Fills `list` with `number_of(i)` of each i below `count`, rank after rank by `rank_of(i)`, of each rank in the order of i.
+// Returns the begin of every rank's numbers in it, and their end.
 template <class Index, class RankOf, class NumberOf>
 List<std::size_t> list_by_rank(List<Index>& list, std::int64_t count, int ranks, RankOf&& rank_of, NumberOf&& number_of) {
   List<std::size_t> begins(static_cast<std::size_t>(ranks) + 1, 0);
@@ -50,8 +50,8 @@ List<std::size_t> list_by_rank(List<Index>& list, std::int64_t count, int ranks,
 
 }  // namespace detail
 
-// Returns the route from shards to shards of another placement. Local, O(rows of this rank · log). Each of this rank's old rows
-// is in `out` once, and each of its new rows is in `in` once.
+// Returns the route from the shards of placement `from` to those of `to`. Local, O(rows of this rank · log); allocates. Each of
+// this rank's old rows is in `out` once, and each of its new rows is in `in` once.
 template <Communicator C, class Index, class P>
 MoveRoute<Index> route_between(Topology<C> const& topology, Placement<Index, P> const& from, Placement<Index, P> const& to) {
   MoveRoute<Index> route;
@@ -75,7 +75,7 @@ MoveRoute<Index> route_between(Topology<C> const& topology, Placement<Index, P> 
   return route;
 }
 
-// Returns the route from shards to the whole table on every rank. Local, O(rows of the table).
+// Returns the route from shards to the whole table on every rank. Local, O(rows of the table); allocates.
 template <Communicator C, class Index, class P>
 MoveRoute<Index> route_to_all(Topology<C> const& topology, Placement<Index, P> const& from) {
   MoveRoute<Index> route;
@@ -93,7 +93,7 @@ MoveRoute<Index> route_to_all(Topology<C> const& topology, Placement<Index, P> c
   return route;  // without out_begin: every rank is sent all of `out`
 }
 
-// Returns the route from the whole table on every rank to shards: nothing is sent. Local, O(this rank's new rows).
+// Returns the route from the whole table on every rank to shards: nothing is sent. Local, O(this rank's new rows); allocates.
 template <Communicator C, class Index, class P>
 MoveRoute<Index> route_to_own(Topology<C> const& topology, Placement<Index, P> const& to) {
   MoveRoute<Index> route;
@@ -109,9 +109,9 @@ MoveRoute<Index> route_to_own(Topology<C> const& topology, Placement<Index, P> c
   return route;
 }
 
-// An array of moving rows: `row_bytes` of each. In the table's memory space.
+// An array of moving rows, `row_bytes` of each, in the table's memory space. Does not own.
 struct MovingArray {
-  // Row `out[i]` of the route lies at `from + out[i] * row_bytes`. Does not own.
+  // Row `out[i]` of the route lies at `from + out[i] * row_bytes`.
   std::byte const* from;
   // Row `in[i]` is put at `to + in[i] * row_bytes`; other memory than `from`.
   std::byte* to;
@@ -126,11 +126,12 @@ class RowMove {
   using Ops = RowOps<Space>;
 
  public:
-  // Local. Arrays and route must stay until `poll` is true; every rank gives as many arrays, of the same bytes per row.
+  // Local. Route and arrays' memory must stay until `poll` is true; every rank gives as many arrays, of the same row bytes.
   RowMove(Ops const& ops, MoveRoute<Index> const& route, List<MovingArray> arrays)
       : ops_{ops}, route_{&route}, arrays_{std::move(arrays)} {}
 
-  // Collective in the order of the lane. Returns true once every row is in its place, on a device in the order of its queue.
+  // Returns true once every row is in its place, on a device in the order of its queue. Collective in the order of the lane;
+  // only polls. Throws the communicator's errors, the device's and std::bad_alloc: rows are half moved then.
   bool poll(Lane<C>& lane) {
     std::size_t const longest = lane.topology().size() > 1 ? route_->longest : 0;
     while (array_ < arrays_.size()) {
@@ -156,27 +157,27 @@ class RowMove {
     std::size_t begin, end;
   };
 
-  // Returns the moving array.
+  // Returns the array at hand.
   MovingArray const& array() const { return arrays_[array_]; }
   // Returns true if every rank is sent the same rows.
   bool to_all() const { return route_->out_begin.empty(); }
-  // Returns the rows of a list in one round, at least one; alike on all ranks, and so the number of rounds.
+  // Returns the number of rows of a list in one round, at least 1; alike on all ranks, and so the number of rounds.
   std::size_t round_rows(Topology<C> const& topology) const {
     constexpr std::size_t bytes = std::size_t{16} << 20;
     return std::max<std::size_t>(
         bytes / std::max<std::size_t>(array().row_bytes, 1) / static_cast<std::size_t>(topology.size()), 1);
   }
-  // Returns the rows for the given rank in all rounds.
+  // Returns the run of `out` for the given rank, of all rounds.
   Rows all_out(int rank) const {
     auto const r = static_cast<std::size_t>(rank);
     return to_all() ? Rows{0, route_->out.size()} : Rows{route_->out_begin[r], route_->out_begin[r + 1]};
   }
-  // Returns the rows from the given rank in all rounds.
+  // Returns the run of `in` from the given rank, of all rounds.
   Rows all_in(int rank) const {
     auto const r = static_cast<std::size_t>(rank);
     return {route_->in_begin[r], route_->in_begin[r + 1]};
   }
-  // Returns the part of a list for this round; empty after the end of the list.
+  // Returns the part of a run for this round, of at most `length` rows; empty after the end of the run.
   Rows of_round(Rows rows, std::size_t length) const {
     std::size_t const begin = std::min(rows.end, rows.begin + round_ * length);
     return {begin, std::min(rows.end, begin + length)};
@@ -235,7 +236,7 @@ class RowMove {
     copies.start();
   }
 
-  // Returns the begin of a row of this number, in bytes.
+  // Returns the distance of the row of this number from the array's first byte, in bytes.
   std::size_t row(Index number) const { return static_cast<std::size_t>(number) * array().row_bytes; }
 
   [[no_unique_address]] Ops ops_;

@@ -21,12 +21,12 @@ namespace parallax::inline v0_2 {
 // MemorySpace. This one is for communicators that carry the host's memory only.
 template <Communicator C, template <class, class> class Of>
 struct BySpace {
-  // Returns the host's, for any space: there is no other.
+  // Returns the host's object, for any space: there is no other.
   template <MemorySpace>
   Of<C, HostSpace>& of() {
     return host;
   }
-  // Calls f(host). Called by a flight, to start and await its findings in every space.
+  // Calls f(host): a flight starts and awaits its findings so.
   template <class F>
   void each(F&& f) {
     f(host);
@@ -35,7 +35,7 @@ struct BySpace {
   // Shared by updates in the host's memory.
   Of<C, HostSpace> host;
 };
-// Likewise for communicators that carry memory of a device as well.
+// An object of a step for each memory space, for communicators that carry memory of a device as well.
 template <CarriesDevice C, template <class, class> class Of>
 struct BySpace<C, Of> {
   // Returns the object of the space of an update's variable.
@@ -79,7 +79,7 @@ consteval bool check_dense_wire() {
 template <class T, class Space, class E>
 using dense_wire_of = std::conditional_t<detail::check_dense_wire<T, Space, wire_of<E>>(), wire_of<E>, IdentityWire>;
 
-// A step's view of a bucket of any scalar, memory and wire. The phases are those of DenseBucket. `Buckets` owns them.
+// A step's view of a bucket of any scalar, memory and wire, owned by Buckets. The phases are those of DenseBucket.
 template <Communicator C>
 class Bucket {
  public:
@@ -87,25 +87,26 @@ class Bucket {
   Bucket(TypeTag its_type, bool is_sharded) : type{its_type}, sharded{is_sharded} {}
   virtual ~Bucket() = default;
 
-  // Local. Clears the bucket, before the updates of a flight are prepared, and if a flight turns out to have none because all
+  // Clears the bucket, local: before the updates of a flight are prepared, and if a flight turns out to have none because all
   // ranks have joined.
   virtual void clear() = 0;
-  // Returns true if no update at hand has entered it; then it takes part in no exchange.
+  // Returns true if no update at hand has entered the bucket; then it takes part in no exchange.
   virtual bool empty() const = 0;
   // Local, allocates and may throw. Closes the bucket after all of the flight's updates have entered, before the agreement.
   virtual void close(Topology<C> const&, FusionOptions const&, Spread) = 0;
-  // Collective in the order of the lane. Reduces, polled after the agreement: every owner gets the sums of its parts.
+  // Reduces; polled after the agreement: true once every owner has its sums. Collective in the order of the lane, only polls;
+  // throws the communicator's errors. So do the three functions below.
   virtual bool reduce(Lane<C>&) = 0;
-  // Collective likewise, of sums of replicated variables. Gathers them, polled right after `reduce`, if nobody has to see them
+  // Gathers the sums of replicated variables, collective; polled right after `reduce` until true, if nobody has to see them
   // before they spread.
   virtual bool gather_sums(Lane<C>&) = 0;
-  // Collective likewise, of replicated variables. Gathers gradients, polled after the commit: all ranks get the sums, unless
-  // they have them.
+  // Gathers the gradients of replicated variables, collective; polled after the commit until true: all ranks have the sums.
+  // Returns true at once if they have them.
   virtual bool gather_gradients(Lane<C>&) = 0;
-  // Collective likewise, of sharded variables. Gathers parameters, polled after owners have applied their sums: all ranks get
-  // them.
+  // Gathers the parameters of sharded variables, collective; polled after owners have applied their sums, until true: all ranks
+  // have them.
   virtual bool gather_parameters(Lane<C>&) = 0;
-  // Local. Gives up whatever was in progress. Called as the flight closes, applied or refused.
+  // Gives up whatever was in progress, local. Called as the flight closes, applied or refused.
   virtual void drop() = 0;
 
   TypeTag const type;  // of the bucket itself
@@ -159,11 +160,11 @@ class Buckets {
       last_ = &among(type_tag<Mine>(), sharded, [] { return Owned<Bucket<C>>{new Mine(sharded)}; });
     return static_cast<Mine&>(*last_).bucket;
   }
-  // Returns all buckets, for the flight, which closes each, and for its lane: they take turns on it in this order.
+  // Returns all buckets, owned by this object, in the order of their turns on the flight's lane: the flight closes each.
   List<Owned<Bucket<C>>> const& all() const { return all_; }
 
  private:
-  // Finds the bucket, or makes it; one that no update of this step has taken yet goes behind the taken ones.
+  // Returns the bucket of a type, found, or made by `make`; if this step has not used it, puts it behind the used ones.
   Bucket<C>& among(TypeTag type, bool sharded, FunctionRef<Owned<Bucket<C>>()> make);
 
   List<Owned<Bucket<C>>> all_;
@@ -188,7 +189,7 @@ struct FindingsIn {
   // The space of the gradients; the flight looks by its queue.
   using space = Space;
 
-  // Findings in the gradients of this rank, as they were brought.
+  // Findings in the gradients of this rank, as the user gave them.
   Findings<Space> of_gradients, of_sums;  // in sums over ranks
 };
 

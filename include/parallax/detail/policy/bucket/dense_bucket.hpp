@@ -1,6 +1,6 @@
 // Dense gradients of many variables, summed over ranks in few exchanges: entered and polled by the updates of one step.
 // `Buckets` makes one for a flight's first gradient of its kind; the ways add their gradients, and the flight closes and polls
-// it.
+// the bucket.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,19 @@ namespace parallax::inline v0_2 {
 // apart from them; or right away, and owners look at their parts of them.
 enum class Spread : unsigned char { later, apart, in_place };
 
-// One update's dense gradients of one scalar type and policy, dealt to owners variable by variable. Phases: `add` all segments,
-// `close`, poll `reduce` until true, look at and change `owned` parts, then either poll `gather_gradients` and apply the
-// `whole`, or apply the owned parts and poll `gather_parameters`. If the owned parts are not going to be changed before the
-// gathering, `gather_sums` may be polled right after `reduce`. Owns its scratch, which is reused. While each update adds
-// segments of the same sizes, to be exchanged in the same way, they stay laid out as they are. The wire W encodes the traffic:
-// addends on their way to owners, sums and parameters on their way back.
+// The dense gradients of one flight with the same scalar, sharding, space and wire, dealt to owners variable by variable.
+// Phases: `add` all segments, `close`, poll `reduce` until true, look at and change `owned` parts, then either poll
+// `gather_gradients` and apply the `whole`, or apply the owned parts and poll `gather_parameters`. If the owned parts are not
+// going to be changed before the gathering, `gather_sums` may be polled right after `reduce`. Owns its scratch, which is
+// reused. While each step adds segments of the same sizes, to be exchanged in the same way, they stay laid out as they are. W
+// encodes the traffic: addends on their way to owners, sums and parameters on their way back.
 template <class T, Communicator C, MemorySpace Space = HostSpace, Wire<T> W = IdentityWire>
 class DenseBucket {
   using Ops = RowOps<Space>;
   static constexpr bool on_host = std::same_as<Space, HostSpace>;
 
  public:
-  // Begins a step: no segment was added yet. Layout and memory stay.
+  // Begins a step: no segment was added yet. Local. Layout and memory stay.
   void clear() { layout_.clear(); }
 
   // Adds a segment. Does not own: `gradient` (size elements) must stay until `reduce` is done, and is never written.
@@ -81,9 +81,9 @@ class DenseBucket {
     running_ = holds_sums_ = false;
   }
 
-  // Collective in the order of the lane. Returns true once every owned part holds the sum over ranks.
-  // Reduces parcel after parcel. On a rank alone nothing travels, and its addends become its sums, unless the wire encodes:
-  // `ReduceScatter` then rounds them.
+  // Reduces parcel after parcel. Collective in the order of the lane, only polls; throws the communicator's errors. Returns
+  // true once every owned part holds the sum over ranks. On a rank alone nothing travels, and its addends become its sums,
+  // unless the wire encodes: `ReduceScatter` then rounds them.
   bool reduce(Lane<C>& lane) {
     bool const done = each_parcel([&](std::size_t p) {
       if (terms_.vendor) return vendor_reduce(lane, p);
@@ -102,10 +102,10 @@ class DenseBucket {
   struct Part {
     // The number of the first element, from the segment's first on.
     std::size_t first = 0;
-    // In scratch, or in memory given in_place; valid until the next `close`. None on a rank that owns nothing.
+    // In scratch, or in memory given in_place; valid until the next `close`. Empty on a rank that owns nothing.
     std::span<T> values;
   };
-  // Returns this rank's part of a segment, by its number from `add`: the sum over ranks once `reduce` is true.
+  // Returns this rank's part of a segment, by its number from `add`: the sum over ranks once `reduce` is true. Local.
   Part owned(std::size_t segment) const { return segments_[segment].own; }
   // Returns true if `owned` is all of a segment on every rank: the vendor's all-reduce sums.
   bool owns_whole() const { return terms_.vendor; }
@@ -119,10 +119,10 @@ class DenseBucket {
     }
   }
 
-  // Collective in the order of the lane; after it `whole` is valid for every segment. Gathers nothing if the sums were gathered
-  // before.
+  // Gathers the sums; polled until true: then `whole` is valid for every segment. Collective in the order of the lane, with the
+  // errors of `reduce`. Does nothing if the sums were gathered before.
   bool gather_gradients(Lane<C>& lane) { return holds_sums_ || gather(lane); }
-  // Gathers likewise the parts as `reduce` left them.
+  // Gathers the parts as `reduce` left them, right after it; else like `gather_gradients`.
   bool gather_sums(Lane<C>& lane) {
     if (has_whole()) return true;
     return holds_sums_ || (holds_sums_ = gather(lane));
@@ -130,7 +130,7 @@ class DenseBucket {
   bool holds_sums() const { return holds_sums_; }  // true if `whole` is from before the owned parts were changed
   void drop_sums() { holds_sums_ = false; }        // on all ranks: `gather_gradients` is to gather again
 
-  // Calls f(first element, values, count) with the reduced gradient of a segment, run by run. May be changed.
+  // Calls f(first element, values, count) with the reduced gradient of a segment, run by run; f may change the values.
   template <class F>
   void whole(std::size_t segment, F&& f) {
     SegmentMemory const& s = segments_[segment];
@@ -143,12 +143,12 @@ class DenseBucket {
     }
   }
 
-  // Leaves the parameters of this segment, on all ranks, to an earlier update of the same variable. If they travel from and to
-  // the variable's own memory, two gatherings at once would write memory read by peers.
+  // Leaves the parameters of this segment to an earlier update of the same variable; local, on all ranks alike. If they travel
+  // from and to the variable's own memory, two gatherings at once would write memory read by peers.
   void leave_parameters(std::size_t segment) { segments_[segment].leads = false; }
 
-  // Collective in the order of the lane. Gathers the owned parts of all parameters on every rank.
-  // Gathers a parcel of one segment in the variable's own memory, and a packed one by way of scratch.
+  // Gathers the owned parts of all parameters on every rank; polled until true. Collective in the order of the lane, with the
+  // errors of `reduce`. A parcel of one segment travels in the variable's own memory, a packed one by way of scratch.
   bool gather_parameters(Lane<C>& lane) {
     return each_parcel([&](std::size_t p) {
       SegmentMemory const& first = segments_[parcels()[p].first];
@@ -164,7 +164,7 @@ class DenseBucket {
     });
   }
 
-  // Local. Drops work in progress, as its flight closes, also after a failure: a bucket left half way can be used again.
+  // Drops work in progress, local: its flight closes, perhaps after a failure. A bucket left half way can be used again.
   void drop() {
     at_ = 0;
     running_ = false;
@@ -209,7 +209,7 @@ class DenseBucket {
   // Returns the elements of each owner's part in one round.
   std::size_t largest_round() const { return std::max<std::size_t>(layout_.options().round_bytes / sizeof(T), 1); }
 
-  // Returns the parcels, by number.
+  // Returns the parcels, by number; `begins`: of the owners' parts of one.
   Slice<DenseLayout::Parcel const> parcels() const { return layout_.parcels(); }
   Slice<std::size_t const> begins(std::size_t p) const { return layout_.begins(parcels()[p]); }
   // Returns true if its segments are put together in memory; `staged`: in scratch, with gradients copied in and sent out of it.
@@ -242,7 +242,7 @@ class DenseBucket {
     }
     return staged_.can_be(topology(), first) ? first : nullptr;
   }
-  // Allots scratch, and all places in it.
+  // Allots scratch, and all places in it. Local; may throw std::bad_alloc.
   void allot() {
     std::size_t p = 0;
     auto const scratch = layout_.allot(topology().owner(), gathers(), [&](auto const&) { return lent_[p++] != nullptr; });
@@ -301,8 +301,8 @@ class DenseBucket {
     copies.start();
   }
 
-  // Gathers all parcels. A parcel packed by segment is dealt to owners first, for it is gathered after owners have changed
-  // their parts.
+  // Gathers all parcels; true once done. A parcel packed by segment is dealt to owners first, for it is gathered after owners
+  // have changed their parts.
   bool gather(Lane<C>& lane) {
     return each_parcel([&](std::size_t p) {
       if (has_whole()) return true;
@@ -340,7 +340,7 @@ class DenseBucket {
       }
   }
 
-  // Posts the vendor's all-reduce of a parcel, once, and asks for it.
+  // Posts the vendor's all-reduce of a parcel, once, and returns true once it is done.
   bool vendor_reduce(Lane<C>& lane, std::size_t p) {
     if constexpr (on_host ? VendorAllreduce<C> : DeviceAllreduce<C>) {
       if (!running_) lane.template post_allreduce<Space>(input(p), gathered(p), parcels()[p].size);

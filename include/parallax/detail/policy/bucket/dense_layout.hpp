@@ -1,5 +1,5 @@
-// The fusion of dense segments into parcels and their deal to owners, in numbers: no memory, no ranks. A DenseBucket closes one
-// in each step, and moves bytes by it.
+// The fusion of dense segments into parcels and their deal to owners, in numbers: no memory of gradients, no ranks. A
+// DenseBucket closes one in each step, and moves bytes by it.
 #pragma once
 
 #include <cstddef>
@@ -76,11 +76,11 @@ class DenseLayout {
     std::size_t size() const { return end - begin; }
   };
 
-  // Begins the next update. The layout stays, for as long as `add` repeats it.
+  // Begins the next step: no segment is added yet. Local. The layout stays, for as long as `add` repeats it.
   void clear() { added_ = 0; }
   // Returns true if no segment was added since `clear`.
   bool empty() const { return added_ == 0; }
-  // Adds a segment, and returns its number. Parts are whole multiples of `unit` elements, which divides `size`; 0 is like 1.
+  // Adds a segment of `size` elements; returns its number. Parts are multiples of `unit`, which divides `size`; 0 is like 1.
   std::size_t add(std::size_t size, std::size_t unit);
 
   // Closes the layout. Local; allocates. Returns false if all is as it was at the last `close`. Otherwise it lays out anew, in
@@ -97,26 +97,26 @@ class DenseLayout {
   std::size_t owners() const { return terms_.owners; }
   // Returns the options of the last terms.
   FusionOptions const& options() const { return terms_.options; }
-  // Returns the segments laid out, in the order of `add`.
+  // Returns the segments laid out, in the order of `add`; valid until the next `add`.
   Slice<Segment const> segments() const { return {segments_.data(), laid_out_}; }
   // Returns the segment of this number, from `add`.
   Segment const& segment(std::size_t s) const { return segments_[s]; }
-  // Returns the parcels, in the order of their segments and of their travel.
+  // Returns the parcels, in the order of their segments and of their travel; valid until the next `close`.
   Slice<Parcel const> parcels() const { return parcels_; }
   // Returns the parcel of a segment.
   Parcel const& parcel_of(std::size_t segment) const { return parcels_[segments_[segment].parcel]; }
 
-  // Returns an owner's part of a segment.
+  // Returns an owner's part of a segment, both by number: elements of the segment.
   Range part(std::size_t segment, std::size_t owner) const {
     std::size_t const cut = at(segment, owner) + segment;  // a segment has one more cut than owners
     return {cuts_[cut], cuts_[cut + 1]};
   }
-  // Returns the begin of this part in its parcel, packed by owner.
+  // Returns the first element, in a segment's parcel packed by owner, of an owner's part of the segment.
   std::size_t place(std::size_t segment, std::size_t owner) const { return offsets_[at(segment, owner)]; }
   // Returns the first element of every owner's part in a parcel packed by owner, and the parcel's end: owners() + 1 numbers.
   // They last as long as the layout.
   Slice<std::size_t const> begins(Parcel const& parcel) const { return {begins_.data() + parcel.begins, owners() + 1}; }
-  // Returns an owner's part of a parcel, packed by owner: of each of its segments one part, one after the other.
+  // Returns an owner's part of a parcel packed by owner, as elements of the parcel: the parts of its segments in a row.
   Range part(Parcel const& parcel, std::size_t owner) const {
     return {begins_[parcel.begins + owner], begins_[parcel.begins + owner + 1]};
   }
@@ -148,14 +148,14 @@ class DenseLayout {
     }
   }
 
-  // The scratch needed: for the parts of one owner, for packed parcels, for the wholes of the others.
+  // The scratch needed: for the parts of one owner, for packed parcels, for the wholes of the parcels not packed.
   struct Scratch {
     std::size_t own = 0,  // this rank's parts; all three in elements
         staged = 0,       // parcels that are packed
-        whole = 0;        // the wholes of the others
+        whole = 0;        // the wholes of parcels not packed
   };
-  // Gives every parcel its place in scratch. `owner`: the owner of the parts, or -1 for none. Parcels with `elsewhere(parcel)`
-  // have a part only; and there are wholes if `wholes`.
+  // Gives every parcel its place in scratch; returns the elements needed. `owner`: the owner of the parts, or -1 for none.
+  // Parcels with `elsewhere(parcel)` have a part only; and there are wholes if `wholes`.
   template <class Elsewhere>
   Scratch allot(int owner, bool wholes, Elsewhere&& elsewhere) {
     Scratch scratch;
@@ -172,10 +172,10 @@ class DenseLayout {
   }
 
  private:
-  // Returns the index into a table by segment, then owner.
+  // Returns the index of an owner's part of a segment in a table by segment, then owner.
   std::size_t at(std::size_t segment, std::size_t owner) const { return segment * terms_.owners + owner; }
 
-  // Assigns a segment to its parcel: the last one, if both are small and it has room.
+  // Assigns a segment, by number, to its parcel: the last one, if both are small and it has room.
   void assign(std::size_t s);
   // Cuts a segment: the begins of all owners' parts, and its end: part_begin of whole units, by one division.
   void cut(Segment const& s);

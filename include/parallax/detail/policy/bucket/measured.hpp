@@ -22,7 +22,7 @@ namespace detail {
 template <Communicator C>
 class PartSums {
  public:
-  // Takes the type of its memory space's sums; `is_sharded` is `sharded`.
+  // Takes the type of the derived class, by which it is found again; `is_sharded` is `sharded`.
   PartSums(TypeTag its_type, bool is_sharded) : type{its_type}, sharded{is_sharded} {}
   virtual ~PartSums() = default;
 
@@ -32,7 +32,7 @@ class PartSums {
   virtual bool empty() const = 0;
   // Opens the sums, all zero. Local; allocates. Called once a step, when all tensors have their places.
   virtual void open(Topology<C> const&) = 0;
-  // Collective in the order of the lane: gathers, polled until true, and only if ranks measure different parts.
+  // Gathers the owners' sums, collective in the order of the lane; only polls. Returns true once all are here. May throw.
   virtual bool gather(Lane<C>&) = 0;
 
   TypeTag const type;
@@ -50,7 +50,7 @@ class SumsOfParts final : public PartSums<C> {
   void clear() override { width_ = 0; }
   // Returns true if `add` was not called since `clear`; alike on all ranks.
   bool empty() const override { return width_ == 0; }
-  // Returns the place of the first of `count` sums.
+  // Takes places for `count` sums; returns the first one, a number.
   std::size_t add(std::size_t count) { return std::exchange(width_, width_ + count); }
 
   // Opens with all sums zero. Local; allocates.
@@ -63,17 +63,17 @@ class SumsOfParts final : public PartSums<C> {
     sums_.resize_with_slack(begins_.back());
     RowOps<Space>{queue_of<Space>(topology.world())}.clear(sums_.data(), sums_.size() * sizeof(double));
   }
-  // Returns the sums from `place` on of an owner's part, in memory of the space. After `open`.
+  // Returns the sums from `place` on of an owner's part, in memory of the space, this object's. Valid from `open` to the next.
   double* at(std::size_t owner, std::size_t place) { return sums_.data() + begins_[owner] + place; }
   // Returns the sums of this rank's part, or null if it owns none.
   double* own(std::size_t place) { return owner_ < 0 ? nullptr : at(static_cast<std::size_t>(owner_), place); }
-  // Returns the K sums from `place` on, of all owners: the kernels' `finish_rule` adds them up and makes a rule of them.
+  // Returns the K sums from `place` on, of all owners, in place: the kernels' `finish_rule` adds them up and makes a rule.
   template <std::size_t K>
   MeasuredParts<K> parts(std::size_t place) const {
     return {sums_.data() + place, begins_.size() - 1, width_};
   }
 
-  // Collective in the order of the lane: brings every owner's row to every rank.
+  // Brings every owner's row to every rank; collective in the order of the lane. Returns true once all are here.
   bool gather(Lane<C>& lane) override {
     if (empty() || gathered_) return true;
     if (!begun_) gather_.start(sums_.data(), begins_);
@@ -108,7 +108,7 @@ class MeasuredSums {
     return static_cast<Mine&>(*all_.back());
   }
 
-  // Clears as a flight begins to look at its sums: no tensor has a place. Local.
+  // Clears, as a flight begins to look at its sums: no tensor has a place. Local; memory stays.
   void clear() {
     for (auto& sums : all_) sums->clear();
   }
@@ -120,7 +120,7 @@ class MeasuredSums {
   bool shared() const {
     return detail::any_of(all_, [](auto const& sums) { return sums->sharded && !sums->empty(); });
   }
-  // Collective in the order of the lane. Returns true once every rank has them.
+  // Gathers the sums of sharded variables, collective in the order of the lane. Returns true once every rank has them.
   bool gather(Lane<C>& lane) {
     return detail::all_of(all_, [&](auto& sums) { return !sums->sharded || sums->gather(lane); });
   }

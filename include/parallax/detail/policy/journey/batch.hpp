@@ -19,7 +19,7 @@
 
 namespace parallax::inline v0_2 {
 
-// Returns the hops of a policy's batches: the topology's, or the direct one past all hosts. The topology keeps them.
+// Returns the hops of a policy's batches: the topology's, or the direct one past all hosts. The topology owns them. Local.
 template <class E, Communicator C>
 Slice<Hop const> route_of(Topology<C> const& topology) {
   return is_direct<E> ? topology.direct() : topology.hops();
@@ -35,7 +35,7 @@ struct IndicesOf {
   using id_type = Id;
   // The variable's state.
   State* state;
-  // The rows' numbers in the table, in any order, some perhaps twice.
+  // The rows' numbers in the table, in any order, some perhaps twice; the caller's memory.
   std::span<Id const> ids;
 };
 // Deduces the types from the named arguments.
@@ -47,9 +47,9 @@ template <TableState State, class Id, class Offset>
 struct BagsOf : IndicesOf<State, Id> {
   // The type of an offset.
   using offset_type = Offset;
-  // The begin of each bag among the indices, and the end of the last.
+  // The begin of each bag among the indices, and the end of the last; the caller's memory.
   std::span<Offset const> offsets;
-  // A weight for each index, if `weighted`.
+  // A weight for each index, if `weighted`; the caller's memory.
   std::span<typename State::scalar_type const> weights;
   // The pooling of a bag's rows.
   Pool pool;
@@ -63,7 +63,7 @@ namespace detail {
 
 // A range of rows for indices: the whole, or one of a stack's tables.
 struct RowRange {
-  // The first of them in the whole, and their number.
+  // The first row of the range in the whole table, and the number of its rows.
   std::int64_t first, rows;
   // The table's number in its stack; -1 of the whole.
   std::int64_t table = -1;
@@ -78,7 +78,7 @@ struct RowRange {
 
 // Returns the key of an id outside its range, by the variable's `BadIds`: it is counted in the plan as dropped, stands for the
 // row of the range chosen by its hash, or is an Error (bad_id); under `hash`, too, if there are no rows. Nothing else of a plan
-// depends on `BadIds`. `position` is the id's in the batch; `operation` is for the error.
+// depends on `BadIds`. `position` is the id's in the batch; `rank` and `operation` are for the error.
 template <TableState State, class Id>
 PARALLAX_COLD typename State::index_type key_outside(State const& state, typename State::Plan& plan, Id id,
                                                      std::size_t position, RowRange range, int rank, char const* operation) {
@@ -93,8 +93,8 @@ PARALLAX_COLD typename State::index_type key_outside(State const& state, typenam
   return state.placement().key(range.first + hashed_row(static_cast<std::uint64_t>(id), range.rows));
 }
 
-// Fills `plan.keys` with a key for each id of a batch of the host's: of a stack its bags give the table of an id. `assign` and
-// `scale` call it for plans of their own.
+// Fills `plan.keys` with a key for each id of a batch of the host's: of a stack its bags give the table of an id. Local. Throws
+// Error (bad_id) as `key_outside` does.
 template <TableState State, class Id>
 void make_keys(State const& state, typename State::Plan& plan, std::span<Id const> ids, int rank, char const* operation) {
   plan.keys.resize_with_slack(ids.size());
@@ -112,7 +112,7 @@ void make_keys(State const& state, typename State::Plan& plan, std::span<Id cons
   }
 }
 
-// Puts in the queue the making of keys of ids in a device's memory, of their groups, and of the lengths of their runs.
+// Puts in the queue the making of keys of ids in a device's memory, of their groups, and of the lengths of their runs. Local.
 template <TableState State, class Id>
 void group_there(State& state, typename State::Plan& plan, std::span<OnDevice<Id> const> ids) {
   auto const& ops = state.ops();
@@ -130,8 +130,8 @@ void group_there(State& state, typename State::Plan& plan, std::span<OnDevice<Id
   plan.group_there(ops, ids.size(), state.rows(), place);
   plan.begin_cut(0, bases, state.rows());
 }
-// Waits for the lengths of their runs, under the communicator's deadline: the device may be behind work that waits for a peer.
-// Past it the communicator is aborted, and Error (timeout) thrown.
+// Waits for the lengths of the runs of `group_there`, under the communicator's deadline: the device may be behind work that
+// waits for a peer. Past it the communicator is aborted, and Error (timeout) thrown.
 template <Communicator C, TableState State>
 void await_groups(Topology<C> const& topology, State const& state, typename State::Plan& plan, char const* operation) {
   Patience<C> patience{topology.world()};
@@ -142,8 +142,8 @@ void await_groups(Topology<C> const& topology, State const& state, typename Stat
     throw error;
   }
 }
-// Refuses the first of the ids outside the table, once a device's groups of `count` ids are known, if the variable refuses such
-// ids. `id_at` returns the one at a position.
+// Throws Error (bad_id) for the first of the ids outside the table, once a device's groups of `count` ids are known, if the
+// variable refuses such ids. `id_at(position)` returns an id of the batch.
 template <TableState State, class IdAt>
 void check_groups(State& state, typename State::Plan& plan, std::size_t count, IdAt const& id_at, int rank,
                   char const* operation) {
@@ -159,8 +159,8 @@ void check_groups(State& state, typename State::Plan& plan, std::size_t count, I
   static_cast<void>(key_outside(state, plan, id_at(position), position, range, rank, operation));
 }
 
-// True if a device can plan batches of the variable; `is_planned_there`: true if it plans one of so many indices: all that lie
-// there, and the host's if sending so many takes less time. The host plans the rest.
+// True if a device can plan batches of the variable. `is_planned_there` returns true if it plans one of `count` indices: if
+// they lie there, or are so many of the host's that sending them takes less time. The host plans the rest.
 template <TableState State>
 inline constexpr bool can_plan_there = !State::space::host_readable && State::placed_there;
 template <class Id, TableState State>
@@ -169,8 +169,8 @@ bool is_planned_there(State& state, std::size_t count) {
   else return count > State::Plan::Ops::most_planned_by_host;
 }
 
-// Local. Begins as many bags as the offsets of a pull say, at the offsets. Offsets on the host are checked here to fit the
-// indices; offsets on a device are there, and `finish_plan` checks them; with `brings` the host takes them. Throws Error
+// Begins as many bags as the offsets of a pull say, local. Offsets on the host are checked here to fit the indices; offsets on
+// a device stay there, and `finish_plan` checks them; with `brings` the host takes them, and waits. Throws Error
 // (invalid_argument).
 template <class Bags, class Offset>
 void begin_bags(Bags const& given, typename Bags::state_type::Plan& plan, std::span<Offset const> offsets, int rank,
@@ -202,7 +202,7 @@ void begin_bags(Bags const& given, typename Bags::state_type::Plan& plan, std::s
   }
 }
 
-// Waits for the groups of a batch planned by a device, and refuses wrong indices and offsets.
+// Waits for a batch's groups as `await_groups`. Throws Error (bad_id, invalid_argument) for wrong indices or offsets.
 template <Communicator C, class Indices>
 void take_groups(Topology<C> const& topology, Indices const& given, typename Indices::state_type::Plan& plan,
                  char const* operation) {
@@ -219,9 +219,9 @@ void take_groups(Topology<C> const& topology, Indices const& given, typename Ind
   check_groups(state, plan, given.ids.size(), id_at, topology.rank(), operation);
 }
 
-// Local. Makes a plan for a batch of indices, of IndicesOf or BagsOf: its distinct keys, and the receiver of each on the first
-// hop. In two parts, between which a device makes the plans of other batches, too; many indices of the host's are sent there.
-// Errors as of the second part.
+// Makes the first part of a plan for a batch of indices, IndicesOf or BagsOf, local: up to keys, or to the work of a device
+// that groups them. Between the parts a device makes other batches' plans, too; many indices of the host's are sent there.
+// Throws Error: bad_id and invalid_argument as the second part, misuse for a padded table with indices of the host's.
 template <Communicator C, class Indices>
 void begin_plan(Topology<C> const& topology, Indices const& given, typename Indices::state_type::Plan& plan,
                 [[maybe_unused]] char const* operation) {
@@ -238,9 +238,9 @@ void begin_plan(Topology<C> const& topology, Indices const& given, typename Indi
     }
   if constexpr (!is_on_device<Id>) make_keys(state, plan, given.ids, topology.rank(), operation);
 }
-// Makes the second part: the groups of the ids, the runs of the first hop, and the bags' data by index. Ids on a device that
-// cannot place them are brought to the host, and keyed there. Throws Error: bad_id for an id outside the table, if the variable
-// refuses them; invalid_argument for offsets or weights that do not fit the ids.
+// Makes the second part of the plan: the groups of the ids, the runs of the first hop, and the bags' data by index. Local;
+// waits for a device as `await_groups`. Ids on a device that cannot place them are brought to the host. Throws Error: bad_id
+// for an id outside the table, if the variable refuses them; invalid_argument for offsets or weights that do not fit the ids.
 template <Communicator C, class Indices>
 void finish_plan(Topology<C> const& topology, Indices const& given, typename Indices::state_type::Plan& plan,
                  [[maybe_unused]] char const* operation) {
@@ -268,7 +268,7 @@ void finish_plan(Topology<C> const& topology, Indices const& given, typename Ind
     plan.bags.template place<typename State::scalar_type>(state.ops(), plan.groups, given.weights, given.weighted,
                                                           given.weights_there);
 }
-// Makes both parts.
+// Makes both parts of a plan: `begin_plan`, then `finish_plan`, with their errors.
 template <Communicator C, class Indices>
 void make_plan(Topology<C> const& topology, Indices const& given, typename Indices::state_type::Plan& plan,
                char const* operation) {
@@ -276,8 +276,8 @@ void make_plan(Topology<C> const& topology, Indices const& given, typename Indic
   finish_plan(topology, given, plan, operation);
 }
 
-// Local. Makes again the plan of a pull whose rows have moved since, for the update promised to its handle: one entry per
-// index, or per distinct one, with the number of indices that named it.
+// Makes in `plan`, local, the plan `old` of a pull again, as its rows have moved since, for the update promised to its handle:
+// one entry per index, or `per_distinct`, with the number of indices that named it. Waits for groups made by a device.
 template <Communicator C, TableState State>
 PARALLAX_COLD void remake_plan(Topology<C> const& topology, State const& state, typename State::Plan& plan,
                                typename State::Plan& old, bool per_distinct) {
@@ -303,14 +303,14 @@ PARALLAX_COLD void remake_plan(Topology<C> const& topology, State const& state, 
 
 }  // namespace detail
 
-// Tells the counts of hop 0 in an agreement, the numbers of the plan's keys for each rank: tell(rank, count) for every target.
+// Tells the counts of hop 0 in an agreement: calls tell(rank, count) for every target, with the number of the plan's keys.
 template <class Plan, class Tell>
 void tell_plan(Plan const& plan, Tell&& tell) {
   auto const& targets = plan.hops.front().targets;
   for (std::size_t t = 0; t < targets.size(); ++t) tell(targets[t], plan.sent(0, t));
 }
-// Hears them on the other side: told(rank), the number of keys from `rank`, is asked for every source in order. Then hop 0 can
-// travel.
+// Takes the counts of hop 0 from an agreement: told(rank) is the number of keys from `rank`, for every source in order. Then
+// hop 0 can travel.
 template <class Plan, class Told>
 void hear_plan(Plan& plan, Told&& told) {
   auto const& sources = plan.hops.front().sources;

@@ -30,9 +30,9 @@ struct BagPlan {
   Buffer<std::byte, Space> factors;       // by index, of the variable's scalar type
   Buffer<std::byte, Space> pooled;        // the rows of each bag as one
 
-  // Clears: there are no bags, until some begin.
+  // Clears: there are no bags, until some begin. Memory stays.
   void clear() { count = 0, begin_there_ = false; }
-  // Local. Begins as many bags as the offsets say, in order: each at the host's offset.
+  // Begins as many bags as the offsets say, in order, each at the host's offset; local. Offsets are copied.
   template <class Offset>
   void begin_here(std::span<Offset const> offsets) {
     count = offsets.size() - 1;
@@ -42,8 +42,8 @@ struct BagPlan {
     shown_begins_.renew();
     begin_there_ = false;
   }
-  // Local. On a device: puts in the queue the begins of `bags` of them at `offsets`, which lie there; and a check of these
-  // offsets' order, for so many indices. `wrongs` has its result.
+  // Puts in a device's queue the begins of `bags` bags at `offsets`, which lie there until the queue has done it; and a check
+  // of these offsets' order, for so many indices. Local; waits for nothing. `wrongs` has its result.
   template <class Offset>
   void begin_there(Ops const& ops, Offset const* offsets, std::size_t bags, std::size_t indices) {
     count = bags;
@@ -51,13 +51,13 @@ struct BagPlan {
     ops.take_offsets(offsets, count, indices, made_.data());
     begin_there_ = true;
   }
-  // Returns numbers in a device's memory, of bags made there: zeros if their offsets were right. Else they begin anywhere
+  // Returns numbers in a device's memory, of bags made there: zeros if their offsets were right. Else bags begin anywhere
   // within the indices. None for bags made by the host.
   std::span<std::uint32_t const> wrongs() const {
     return begin_there_ ? made_.span().subspan(count + 1) : std::span<std::uint32_t const>{};
   }
 
-  // Local. Fills the data of indices, after the begins of bags and the groups of the indices were made. With `weighted` the
+  // Fills the data of indices, local, after the begins of bags and the groups of the indices were made. With `weighted` the
   // factors are the weights, and no mean's; `there`: these lie in memory of the space.
   template <class T, class Index>
   void place(Ops const& ops, Groups<Index, Space>& groups, std::span<T const> weights, bool weighted, bool there) {
@@ -88,13 +88,13 @@ struct BagPlan {
   T const* factor_list() const {
     return factored ? reinterpret_cast<T const*>(factors.data()) : nullptr;
   }
-  // Returns the begins of bags, and the end of the last, for operations in the space.
+  // Returns the begins of bags, and the end of the last, for operations in the space; valid until other bags begin.
   std::span<std::uint32_t const> begins_there(Ops const& ops) {
     if constexpr (!Space::host_readable)
       if (begin_there_) return {made_.data(), count + 1};
     return shown_begins_.of(ops, begins_.span());
   }
-  // Returns them in the host's memory; of bags made by a device it is a copy, and the stream is waited for.
+  // Returns the begins of bags and the end in the host's memory; of bags made by a device a copy: the stream is waited for.
   std::span<std::uint32_t const> begins_here([[maybe_unused]] Ops const& ops) {
     if constexpr (!Space::host_readable)
       if (begin_there_) {
@@ -104,7 +104,7 @@ struct BagPlan {
     return std::as_const(begins_).span();  // as it is: a conversion costs every compiler 60 M instructions
   }
 
-  // Local. Copies all but `pooled`, for a plan that is made again for the update of the same batch.
+  // Copies all but `pooled` from the bags of another plan, local: its batch is planned again for an update.
   PARALLAX_COLD void copy_from(Ops const& ops, BagPlan const& other) {
     count = other.count, factored = other.factored, mean = other.mean;
     begins_.resize_with_slack(other.begins_.size());
@@ -139,7 +139,7 @@ struct BatchPlan {
   Groups<Index, Space> groups;
   Buffer<Index> keys;               // scratch: keys of the host's before grouping
   Buffer<std::byte, Space> values;  // the rows after a pull: size() rows
-  // Of a pull with rows changed by the trainer: the copy for these changes.
+  // The trainer's own copy of the pulled rows, to be changed, if there is one.
   Buffer<std::byte, Space> edited, differences;  // its changes: the rows of its gradient
   // Scratch of grouping, here and at the levels above.
   SortScratch<Index> sort;
@@ -159,16 +159,16 @@ struct BatchPlan {
   // Returns the number of distinct keys: so many rows travel for this rank, however often an index repeats.
   std::size_t size() const { return groups.size(); }
 
-  // Writes the number of indices of each of the keys [first, last) to memory of the space.
+  // Writes the number of indices of each of the keys [first, last) to `out`, in memory of the space. On a device in its queue.
   void times_named(Ops const& ops, std::size_t first, std::size_t last, std::uint32_t* out) {
     if (named.empty()) ops.run_lengths(groups.there(ops), first, last, out);
     else ops.sum_counts(shown_named_.of(ops, named.span()), groups.there(ops), first, last, out);
   }
-  // Notes that other indices are `named`, or none.
+  // Notes that `named` has changed or is empty.
   void renew_named() { shown_named_.renew(); }
 
-  // Returns keys, or numbers of rows, as operations in the space find them, perhaps others in every call: the host's, or some
-  // that are there.
+  // Returns keys, or numbers of rows, for operations in the space, perhaps others in every call: the host's, or some that are
+  // there. Valid until the next call.
   template <class Keys>
   std::span<Index const> shown_keys(Ops const& ops, Keys const& given) {
     if constexpr (requires { given.there(ops); }) {
@@ -179,7 +179,8 @@ struct BatchPlan {
     }
   }
 
-  // Local. Retires the plan before a change of placement: holders of this plan find its rows by number.
+  // Retires the plan before a change of placement, local: `row_of(key)` is a key's table row, by which holders of this plan
+  // find its rows from then on. Waits for keys grouped by a device.
   template <class RowOf>
   PARALLAX_COLD void retire(RowOf&& row_of) {
     if (retired) return;
@@ -189,25 +190,24 @@ struct BatchPlan {
     retired = true;
   }
 
-  // Local. Groups the first `count` of `keys`; a key of `rows` stands for an index that was dropped.
+  // Groups the first `count` of `keys`, local, by the host; a key of `rows`, the table's, stands for a dropped index.
   void group(Ops const& ops, std::size_t count, std::int64_t rows) {
     groups.group_here(ops, std::span<Index const>{keys.data(), count}, rows + (dropped > 0), sort);
     if (dropped > 0) groups.drop_last();
   }
-  // Groups on a device: `place` writes there the keys of so many indices, `rows` for one outside the table, and they are
-  // grouped.
+  // Groups on a device, in its queue: `place(keys)` writes there the keys of so many indices, `rows` for one outside the table.
   template <class Place>
   void group_there(Ops const& ops, std::size_t count, std::int64_t rows, Place&& place) {
     groups.group(ops, place_there(count, place), count, rows, sort);
   }
-  // Returns the keys of so many indices, just written by `place`.
+  // Returns the keys of so many indices, just written by `place(keys)`, in memory of the space: this plan's scratch.
   template <class Place>
   Index const* place_there(std::size_t count, Place&& place) {
     placed_.resize_with_slack(count);
     place(placed_.data());
     return placed_.data();
   }
-  // Sends indices of the host's to a device, by one copy. They are valid until the next `send`.
+  // Sends indices of the host's to a device, by one copy, and returns them there, in this plan's memory until the next `send`.
   template <class Id>
   auto send(Ops const& ops, std::span<Id const> ids) {
     using Number =

@@ -30,8 +30,8 @@ struct ArrivedRows {
   }
 };
 
-// Writes rows [begin, end) of level k of a plan: this rank's own rows summed by index at the bottom, arrived rows above. `out`
-// has room for them, packed, in memory of the space.
+// Writes rows [begin, end) of level k of a plan to `out`, local: own rows summed by index at level 0, `arrived` ones summed by
+// key above. `out` has room for them, packed, in memory of the space.
 template <class Index, class T, MemorySpace Space>
 void write_level(RowOps<Space> const& ops, RowPlan<Index, Space>& plan, std::size_t k, OwnRows<T> const& own,
                  ArrivedRows<T, Space> const& arrived, std::size_t begin, std::size_t end, T* out) {
@@ -47,7 +47,7 @@ void write_level(RowOps<Space> const& ops, RowPlan<Index, Space>& plan, std::siz
     ops.pack_rows(own.values, begin, end, out);
   }
 }
-// Writes the number of indices, of all ranks below, of each of the keys [begin, end) of level k, in memory of the space.
+// Writes to `out` the number of indices, of all ranks below, of each key [begin, end) of level k, in memory of the space.
 template <class Index, class T, MemorySpace Space>
 void write_level_counts(RowOps<Space> const& ops, RowPlan<Index, Space>& plan, std::size_t k,
                         ArrivedRows<T, Space> const& arrived, std::size_t begin, std::size_t end, std::uint32_t* out) {
@@ -55,8 +55,8 @@ void write_level_counts(RowOps<Space> const& ops, RowPlan<Index, Space>& plan, s
   else plan.times_named(ops, begin, end, out);
 }
 
-// Counts reads in place as if the bytes had been sent: so many bytes for each key of the runs of hop 0, up from a rank that
-// asks or pushes to the owners, or down.
+// Counts reads in place as if sent, local: `bytes` bytes for each key of the runs of hop 0, from a rank that asks or pushes to
+// the owners if `up`, else down from them.
 template <Communicator C, class Plan>
 [[gnu::noinline]] void count_lent_runs(Lane<C>& lane, Plan const& plan, std::size_t bytes, Payload payload, bool up) {
   Hop const& hop = plan.hops.front();
@@ -67,10 +67,10 @@ template <Communicator C, class Plan>
   for (std::size_t s = 0; s < hop.sources.size(); ++s) count(hop.sources[s], plan.received_from(0, s), !up);
 }
 
-// The numbers of keys of level k for each target of hop k. Control bytes.
+// The leg of the numbers of keys of level k for each target of hop k. Control bytes.
 template <Communicator C, class Plan>
 struct CountsLeg {
-  // In the host's mail, of the transfer at hand.
+  // The slip in the host's mail, of the transfer at hand.
   int slip = -1;
   // Opens a number for each target, and from each source.
   void open(Mail<C>& mail, Plan const& plan, std::size_t k) {
@@ -91,7 +91,7 @@ struct CountsLeg {
   }
 };
 
-// The keys of level k to the targets of hop k; on arrival they are merged into level k + 1.
+// The leg of the keys of level k to the targets of hop k; on arrival they are merged into level k + 1.
 template <Communicator C, class Plan>
 struct KeysLeg {
   // The integer type of a key.
@@ -100,9 +100,9 @@ struct KeysLeg {
   using Space = typename Plan::space;
   // Operations that sum rows in memory of the space.
   using Ops = RowOps<Space>;
-  // The slip in this mail.
+  // The slip in the mail of the keys' space.
   int slip = -1;
-  // Opens a run of keys for each target, and from each source; both sides know their lengths.
+  // Opens a run of keys for each target, and from each source; both sides know their lengths by the plan.
   void open(Mails<C>& mails, Plan const& plan, std::size_t k) {
     auto& mail = mails.template of<Space>();
     Hop const& hop = plan.hops[k];
@@ -122,15 +122,15 @@ struct KeysLeg {
         copies.add(mail.template outgoing<Index>(slip, hop.targets[t]), keys + plan.runs[k].sent[t], n * sizeof(Index));
     copies.start();
   }
-  // Reads the keys. `rows` is the table's, the bound of the keys. The ranks of the hop have agreed on its runs from here on.
+  // Takes the keys, less than `rows`, and merges them into level k + 1. From here on the ranks of the hop know its runs.
   void read(Mails<C>& mails, Ops const& ops, Plan& plan, std::size_t k, std::int64_t rows) {
     mails.template of<Space>().take(slip, plan.hops[k].sources, plan.received);
     plan.merge_received(ops, k, rows);
   }
 };
 
-// The rows of level k, and their counts if they are counted, to the targets of hop k. `rows` are the arrivals over the hop
-// below, and then over this one. Rows travel by the wire.
+// The leg of the rows of level k, and their counts if `counted`, to the targets of hop k. `arrived` has the rows over the hop
+// below, and then the ones over this hop. Rows travel by the wire.
 template <Communicator C, class Index, class T, MemorySpace Space, class W = IdentityWire>
 struct RowsLeg {
   // The plan with the rows' levels.
@@ -140,7 +140,7 @@ struct RowsLeg {
   // The counts, in the same mail.
   int counts_slip = -1;
 
-  // Opens rows of `width` elements for each key of the runs. `counted`: with the number of indices of each.
+  // Opens rows of `width` elements for each key of the runs. `counted`: with the number of indices of each key.
   void open(Mails<C>& mail, Plan const& plan, std::size_t k, std::int64_t width, bool counted) {
     Hop const& hop = plan.hops[k];
     auto& rows = mail.template of<Space>();
@@ -169,7 +169,7 @@ struct RowsLeg {
         write_level_counts(ops, plan, k, arrived, begins[t], begins[t + 1],
                            mail.template of<Space>().template outgoing<std::uint32_t>(counts_slip, hop.targets[t]));
   }
-  // Reads rows and counts into `arrived`.
+  // Takes rows and counts, source after source, into `arrived`.
   void read(Mails<C>& mail, Plan const& plan, std::size_t k, ArrivedRows<T, Space>& arrived, bool counted) {
     auto const& sources = plan.hops[k].sources;
     rows_slip.take(mail.template of<Space>(), sources, arrived.rows);
@@ -177,7 +177,7 @@ struct RowsLeg {
   }
 };
 
-// Equal keys, rows and counts from every giver to all takers; a leg of sizes goes before if they are not known.
+// The leg of the same keys, rows and counts from a giver to all takers; a leg of sizes goes before if they are not known.
 template <Communicator C, class Index, class T, MemorySpace Space, class W = IdentityWire>
 struct GatherLeg {
   // This rank's gift; `rows(out)` and `counts(out)` write them.
@@ -193,12 +193,12 @@ struct GatherLeg {
   List<std::size_t> expected;     // keys, by giver
   Buffer<std::byte, Space> keys;  // as they arrived, giver after giver
 
-  // The keys; in the leg before their number, in the host's mail.
-  int keys_slip = -1, counts_slip = -1;  // of the counts
+  // The keys' slip; in the leg of sizes the slip of their number, in the host's mail.
+  int keys_slip = -1, counts_slip = -1;  // the counts' slip
   // The rows; like keys and counts they go in the mail of their memory.
   WireSlip<C, W, T, Space> rows_slip;
 
-  // Opens the leg before. The givers name this rank among their takers, and the takers them among their givers.
+  // Opens the leg of sizes. The givers name this rank among their takers, and the takers name it among their givers.
   void open_sizes(Mail<C>& mail, Slice<int const> takers, Slice<int const> givers) {
     keys_slip = mail.open_shared(sizeof(std::uint64_t), Payload::control);
     for (int const rank : takers) mail.send(keys_slip, rank, sizeof(std::uint64_t));
@@ -208,13 +208,13 @@ struct GatherLeg {
   void write_size(Mail<C>& mail, std::size_t size) {
     mail.template write_shared<std::uint64_t>(keys_slip, [&](auto* out) { *out = size; });
   }
-  // Fills `expected`, by the places of `givers`.
+  // Fills `expected`, the number of keys of each giver, by the places of `givers`.
   void read_sizes(Mail<C>& mail, Slice<int const> givers) {
     expected.assign(givers.size(), 0);
     for (std::size_t s = 0; s < givers.size(); ++s) expected[s] = *mail.template incoming<std::uint64_t>(keys_slip, givers[s]);
   }
 
-  // Opens the leg itself: `gives` keys of this rank for each taker, `expected` ones from each giver. All takers get the same.
+  // Opens the leg of keys: `gives` of this rank, the same for each taker, and `expected` ones from each giver.
   void open(Mails<C>& mail, std::size_t gives, Slice<int const> takers, Slice<int const> givers, std::int64_t width,
             bool counted) {
     auto& rows = mail.template of<Space>();
@@ -242,14 +242,14 @@ struct GatherLeg {
     rows_slip.write_shared(rows, given.rows);
     if (counted) rows.template write_shared<std::uint32_t>(counts_slip, given.counts);
   }
-  // Takes all keys, rows and counts, giver after giver. Nothing is merged: a key of several givers comes several times.
+  // Takes keys into `keys`, rows and counts into `arrived`, giver after giver: a key of several givers comes as often.
   void read(Mails<C>& mail, Slice<int const> givers, ArrivedRows<T, Space>& arrived, bool counted) {
     auto& rows = mail.template of<Space>();
     rows.take(keys_slip, givers, keys);
     rows_slip.take(rows, givers, arrived.rows);
     if (counted) rows.take(counts_slip, givers, arrived.counts);
   }
-  // Returns `keys` as numbers, a key for each arrived row, in memory of the space.
+  // Returns `keys` as numbers, a key for each arrived row, in memory of the space; this object's.
   std::span<Index const> arrived_keys() const {
     return {reinterpret_cast<Index const*>(keys.data()), keys.size() / sizeof(Index)};
   }

@@ -15,7 +15,7 @@
 namespace parallax::inline v0_2 {
 
 // Access of a table's owner to the rows asked for, in memory of its space. A fetch has one for each of its tables, so that
-// journeys do not depend on the table's update. E: the type of kept elements.
+// journeys do not depend on the table's update. E: the type of kept elements. All functions are local.
 template <class Index, class T, class E, MemorySpace Space>
 class RowSource {
  public:
@@ -27,13 +27,13 @@ class RowSource {
     Directory<Index> directory;
   };
 
-  // Brings the rows asked for up to date.
+  // Brings the rows of `keys` up to date.
   virtual void touch(typename Groups<Index, Space>::Keys const& keys) = 0;
   // Returns true if `touch` does anything, alike on all ranks.
   virtual bool touches() const = 0;
-  // Writes the rows of `keys`, shown, to `out`, packed, of type PullJourney::Gathered.
+  // Writes the rows of `keys`, in memory of the space, to `out`, packed, of type PullJourney::Gathered.
   virtual void gather(std::span<Index const> keys, void* out) const = 0;
-  // Returns the rows' place, valid until rows change.
+  // Returns the rows' place, the table's memory, valid until rows change.
   virtual LentTable lent() const = 0;
 
  protected:
@@ -60,8 +60,8 @@ class PullJourney {
   // True if rows of this type could be read in place.
   static constexpr bool can_lend = Space::host_readable && !encodes<W> && std::same_as<E, T>;
 
-  // Local, before the agreement; the plan's level 0 holds the keys, and hop 0 is cut. Notes a record for each rank: the place
-  // of the keys for it, and of this rank's rows.
+  // Notes a record for each rank, local, before the agreement: the place of the keys for it, and of this rank's rows. Level 0
+  // has the keys, hop 0 is cut. The plan owns the records; it and the rows stay until all ranks have read. May allocate.
   void lend(Plan& plan, Source const& table, int ranks) requires can_lend {
     plan_ = &plan;
     plan.lent = true;
@@ -76,19 +76,19 @@ class PullJourney {
       word.count = plan.sent(0, t);
     }
   }
-  // Calls tell(rank, address) for every rank.
+  // Calls tell(rank, address) for every rank, with the address of this rank's record for it.
   template <class Tell>
   void tell_lent(Tell&& tell) const {
     for (int rank = 0; told_to(rank) != told_end(); ++rank) tell(rank, address_of(told_to(rank)));
   }
-  // Hears, once all have agreed: told(rank) is the address told by `rank`.
+  // Takes the records' addresses once all have agreed: told(rank) is the one told by `rank`.
   template <class Told>
   void hear_lent(Told&& told) {
     plan_->heard_words.clear();
     for (int rank = 0; told_to(rank) != told_end(); ++rank) plan_->heard_words.push_back(record_at<Word>(told(rank)));
   }
-  // Local, after `start`, as this rank reads: takes the keys as an owner. Brings their rows up to date if it has to, and
-  // returns true then: rows are read once all owners have done so.
+  // Takes the keys as an owner, local, after `start`, under a Reading. Brings their rows up to date if it has to, and returns
+  // true then: rows are read once all owners have done so.
   bool take_keys() requires can_lend {
     auto const& sources = plan_->hops[0].sources;
     plan_->copy_received([&](std::size_t s) -> LentKeys<Index> const* { return &word_of(sources[s]); });
@@ -97,7 +97,7 @@ class PullJourney {
     if (owner_ >= 0) table_->touch(plan_->top().named());
     return true;
   }
-  // Takes, likewise, the rows asked for.
+  // Copies the rows asked for from the owners' memory to the plan's `values`; local, under a Reading.
   void take_rows() requires can_lend {
     Hop const& hop = plan_->hops[0];
     plan_->values.resize_with_slack(plan_->size() * width_ * sizeof(T));
@@ -111,8 +111,8 @@ class PullJourney {
                         out + first * width_);
     }
   }
-  // Local, once this rank has read: ends the journey, with the work that needs none of the others' memory. Counts as if keys
-  // and rows had been sent.
+  // Ends the journey, local, once this rank has read, with the work that needs no other rank's memory. Counts traffic as if
+  // keys and rows had been sent.
   void end_lent(Lane<C>& lane) requires can_lend {
     if (!table_->touches()) plan_->merge_received(*ops_, 0, rows_);
     count_lent_runs(lane, *plan_, sizeof(Index), Payload::ids, true);
@@ -120,8 +120,9 @@ class PullJourney {
     finished_ = true;
   }
 
-  // Local. Starts. The plan's level 0 holds the keys; hop 0 is cut and its received counts are known. `held`: when all keys
-  // have arrived the journey rests, as one that is over, until `release`.
+  // Starts, local. The plan's level 0 holds the keys; hop 0 is cut and its received counts are known. Plan, table and `bases`,
+  // the owners' first keys, outlive the journey; `rows` bounds the keys; `owner` is this rank's number or -1. `held`: when all
+  // keys have arrived the journey rests, as one that is over, until `release`.
   void start(Plan& plan, Source& table, Ops const& ops, std::span<Index const> bases, std::int64_t rows, std::int64_t width,
              int owner, bool held = false) {
     plan_ = &plan;
@@ -136,13 +137,13 @@ class PullJourney {
     finished_ = false;
     held_ = held;
   }
-  // Local. Lets rows come down: the owners' tables are ready for the pull. Of a journey that is not held nothing changes.
+  // Lets rows come down, local: the owners' tables are ready for the pull. Does nothing to a journey that is not held.
   void release() { held_ = false; }
-  // Local. Stops: every rank has all rows of this table, and reads its own.
+  // Ends the journey before its first leg, local: every rank has all rows of this table, and reads its own.
   void stop() { finished_ = true; }
 
-  // Opens the next leg: keys on hop 0, then counts and keys on each hop above, then rows on each hop down. Returns false if it
-  // has arrived, or is held.
+  // Opens the next leg: keys on hop 0, then counts and keys on each hop above, then rows on each hop down. Returns false if all
+  // rows have arrived, or if the journey is held.
   bool next(Mails<C>& mail) {
     if (finished_ || (held_ && leg_ == PullLoad::rows)) return false;
     if (leg_ == PullLoad::counts) counts_.open(mail.of(), *plan_, hop_);
@@ -151,7 +152,7 @@ class PullJourney {
     return true;
   }
 
-  // Fills the leg. Before rows an owner brings the ones asked for up to date, and gathers them.
+  // Fills the leg. Before rows an owner brings those asked for up to date, and gathers them.
   void write(Mails<C>& mail) {
     if (leg_ == PullLoad::counts) counts_.write(mail.of(), *plan_, hop_);
     if (leg_ == PullLoad::keys) keys_.write(mail, *ops_, *plan_, hop_);
@@ -159,8 +160,8 @@ class PullJourney {
     if (leg_ == PullLoad::rows) write_rows(mail.template of<Space>());
   }
 
-  // Takes the arrivals: counts are noted, keys merged and cut for the next hop, rows kept for the hop below. After the last leg
-  // the plan's `values` have a row for each of its distinct keys, in their order.
+  // Takes the leg's arrivals: counts are noted, keys merged and cut for the next hop, rows kept for the hop below. After the
+  // last leg the plan's `values` have a row for each of its distinct keys, in their order.
   void read(Mails<C>& mail) {
     switch (leg_) {
       case PullLoad::counts:

@@ -22,8 +22,8 @@ struct RowConflict {
   std::int64_t column = 0;
 };
 
-// Returns the first two rows of one key that do not have the same bits, key after key. `rows` has a row for each grouped
-// position, in memory of the host. Local: a rank looks at its own rows before they travel, and at its arrivals.
+// Returns the first two rows of one key without the same bits, key after key; `found` is false if there are none. `rows` has a
+// row for each grouped position, in memory of the host. Local: of own rows before they travel, or of arrived ones.
 template <class Index, class T>
 RowConflict conflict_in(Grouping<Index> const& groups, RowsView<T const> rows) {
   for (std::size_t key = 0; key < groups.size(); ++key) {
@@ -43,18 +43,18 @@ RowConflict conflict_in(Grouping<Index> const& groups, RowsView<T const> rows) {
 template <Communicator C, class Index, class T>
 class RowDelivery final : public Traveller<C> {
  public:
-  // The plan of keys and rows in the host's memory.
+  // The plan of keys, in the host's memory.
   using Plan = RowPlan<Index>;
 
-  // Local. The plan is cut for the topology's direct hop; `rows` has a row for each of its keys, in memory of the host, or of
-  // no width, if the keys alone matter. Both outlive the journey. `table_rows` is the bound of the keys; `to_owners`: true if
-  // the table is sharded, alike on all ranks.
+  // Makes the journey, local. The plan is cut for the topology's direct hop; `rows` has a row for each of its keys, in memory
+  // of the host, or of no width, if the keys alone matter. Both outlive the journey. `table_rows` is the bound of the keys;
+  // `to_owners`: true if the table is sharded, alike on all ranks.
   RowDelivery(Topology<C> const& topology, Plan& plan, RowsView<T const> rows, std::int64_t table_rows, bool to_owners)
       : plan_{&plan}, own_{rows, RowsPer::distinct}, rows_{table_rows}, to_owners_{to_owners} {
     for (int rank = 0; rank < topology.size(); ++rank) everyone_.push_back(rank);
   }
 
-  // Opens two legs: the number of keys to follow, then the keys with their rows.
+  // Opens the next of two legs: the number of keys to follow, then the keys with their rows. Returns false after them.
   bool next(Mails<C>& mail) override {
     if (leg_ == DeliveryLoad::none) return false;
     if (leg_ == DeliveryLoad::counts && to_owners_) {
@@ -69,7 +69,7 @@ class RowDelivery final : public Traveller<C> {
     }
     return true;
   }
-  // Writes its own rows: each to its owner, or all of them to everybody.
+  // Fills the leg: this rank's counts; then its keys and rows, each to its owner, or all of them to everybody.
   void write(Mails<C>& mail) override {
     if (leg_ == DeliveryLoad::counts && to_owners_) {
       counts_leg_.write(mail.of(), *plan_, 0);
@@ -83,7 +83,7 @@ class RowDelivery final : public Traveller<C> {
       gather_leg_.write(mail, {plan_->groups.keys.span(), rows, [](std::uint32_t*) {}}, false);
     }
   }
-  // Reads the other ranks' rows: the arrived keys make the plan's top level, their rows stay as they came.
+  // Takes the leg's arrivals: all ranks' counts, then keys and rows. Keys make the plan's top level, rows stay as they came.
   void read(Mails<C>& mail) override {
     if (leg_ == DeliveryLoad::counts) {
       if (to_owners_) counts_leg_.read(mail.of(), *plan_, 0);
@@ -104,7 +104,7 @@ class RowDelivery final : public Traveller<C> {
     leg_ = DeliveryLoad::none;
   }
 
-  // Returns all arrived rows, local, once it is over: rank after rank, as the plan's top level groups them.
+  // Returns all arrived rows, local, once `next` is false: rank after rank, as the plan's top level groups them; this object's.
   RowsView<T const> arrived() const {
     return {arrived_.first(), static_cast<std::int64_t>(plan_->top().count()), own_.values.width};
   }

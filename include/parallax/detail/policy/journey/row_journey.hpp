@@ -28,9 +28,9 @@ class RowJourney {
   static constexpr bool gathers = false;           // every rank ends with all rows of the sum, not with its own only
   static constexpr bool every_occurrence = false;  // rows travel one for each index, not summed before
 
-  // Begins. Local, by the way's `prepare`. `own` are this rank's rows, whose memory must stay until the journey has arrived;
-  // `bases` the first keys of owners; `rows` the bound of the keys. `counted`: the number of indices of a row travels along.
-  // `in_place`: ranks may read each other's rows in place, the same on every rank.
+  // Begins the journey. Local, by the way's `prepare`. `own` are this rank's rows, whose memory must stay until the journey has
+  // arrived, or, lent, until the commit; `bases` the first keys of owners; `rows` the bound of the keys. `counted`: the number
+  // of indices of a row travels along. `in_place`: ranks may read each other's rows in place, the same on every rank.
   void begin(Ops const& ops, Plan& plan, OwnRows<T> own, std::span<Index const> bases, std::int64_t rows, bool counted,
              bool in_place) {
     ops_.emplace(ops);
@@ -46,7 +46,7 @@ class RowJourney {
     by_ = nullptr;
   }
 
-  // Returns true: numbers ride in the agreement, unless a journey hides this with its own.
+  // Returns true: the numbers of `tell` ride in the agreement, unless a journey hides this with its own.
   bool asks() const { return true; }
   // Does nothing: a journey with legs of its own resets them here.
   void prepare() {}
@@ -54,16 +54,16 @@ class RowJourney {
   // Returns the plan of this update, from `begin` until the update is closed.
   Plan& plan() const { return *plan_; }
   bool known() const { return known_; }  // true if a pull of the same plan has told its runs, at the outset
-  // Returns this rank's result: distinct keys and the sum of each one's rows. After `reduce`. On a device without rows as long
-  // as the sums are put off: the table's update may make them as it needs them, of the arrived rows, `addends`, by `groups`.
+  // Returns this rank's result: distinct keys and the sum of each one's rows. Valid from `reduce` to the next `begin`. On a
+  // device it has no rows as long as the sums are put off: the table's update may make them, of `addends` by `groups`.
   ReducedRows<Index, T, Space> const& reduced() const { return reduced_; }
   // Returns true if the sums are not made yet: on a device, from `sum_by` to `sum_up`.
   bool puts_off() const { return by_ != nullptr; }
-  // Returns the arrived rows, in memory of the space, source after source.
+  // Returns the arrived rows, in memory of the space, source after source; this object's, until the next leg arrives.
   RowsView<T const> addends() const { return {arrived_.first(), reduced_count_, own_.values.width}; }
-  // Returns the groups of these rows that make up each sum. Only while sums are put off.
+  // Returns the groups of the arrived rows that make up each sum. Only while sums are put off.
   Groups<Index, Space>& groups() const { return *by_; }
-  // Local. Makes the sums if they are put off: their rows are needed at once. A device has no fewer of them than keys; sums
+  // Makes the sums if they are put off, local: their rows are needed at once. A device makes no fewer sums than keys; sums
   // without a key are zeros, so that the host need not know their number.
   void sum_up() {
     if (!by_) return;
@@ -74,12 +74,12 @@ class RowJourney {
     by_ = nullptr;
   }
 
-  // Tells the counts of hop 0: the numbers of the plan's keys for each rank.
+  // Calls tell(rank, count) for every target of hop 0, with the number of the plan's keys for it.
   template <class Tell>
   void tell(Tell&& tell) const {
     tell_plan(*plan_, tell);
   }
-  // Hears the other ranks' numbers of keys for this one on hop 0.
+  // Takes by told(rank) each source's number of keys for this rank on hop 0.
   template <class Told>
   void hear(Told&& told) {
     hear_plan(*plan_, told);
@@ -94,7 +94,7 @@ class RowJourney {
   // Returns the operations of the variable's queue, from `begin` on.
   Ops const& ops() const { return *ops_; }
 
-  // Sums the arrivals by `groups`, which must stay; on a device not yet.
+  // Sums the arrivals by `groups`, which must stay until the next `begin`; on a device puts the sums off.
   void sum_by(Groups<Index, Space>& groups) {
     by_ = &groups;
     reduced_count_ = static_cast<std::int64_t>(groups.count());
@@ -102,7 +102,7 @@ class RowJourney {
     if constexpr (Space::host_readable) sum_up();
     sum_counts(groups);
   }
-  // Sums the ranks' lent rows, each rank's for its run of the grouped keys.
+  // Sums the rows lent by ranks: those of `ranks[s]` are of the grouped keys from `begins[s]` on. Under a Reading.
   void sum_lent(std::span<LentRows<T> const> ranks, std::span<std::size_t const> begins, Groups<Index, Space>& groups) {
     sums_.resize_with_slack(groups.size() * static_cast<std::size_t>(width()));
     RowOps<HostSpace>::coalesce_lent(ranks, begins, groups, width(), sums_.data());
@@ -118,14 +118,14 @@ class RowJourney {
     reduced_.counts = count_sums_.data();
   }
 
-  // Keeps the arrivals as the result: distinct keys in order already.
+  // Makes the arrivals the result: `keys` are distinct and in their order already, and must stay.
   void keep(typename Groups<Index, Space>::Keys keys) {
     reduced_ = {keys, reinterpret_cast<T*>(arrived_.rows.data()), counted_ ? arrived_.count_span().data() : nullptr};
   }
 
   // Row operations by the variable's queue, given by `begin`.
   std::optional<Ops> ops_;
-  // Not owned. Its levels are filled as keys arrive.
+  // The update's plan, not owned. Its levels are filled as keys arrive.
   Plan* plan_ = nullptr;
   // This rank's rows [rows x width], for an index, a distinct index or a bag each.
   OwnRows<T> own_;

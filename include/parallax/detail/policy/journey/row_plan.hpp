@@ -34,7 +34,7 @@ struct Route {
   // The topology's hops, which must outlive the plan: the first one from this rank, the last one to the owners.
   Slice<Hop const> hops;
   List<Groups<Index, Space>> arrived;  // by hop: level k + 1
-  // By hop; known as far as `agreed` says.
+  // The runs of each hop; known as far as `agreed` says.
   List<HopRuns> runs;
   Buffer<std::byte, Space> received;  // scratch: keys as they arrived
   Buffer<std::byte, Space> below;     // scratch: rows on their way down, between two hops
@@ -43,7 +43,7 @@ struct Route {
   Buffer<std::byte> lent_words;       // records of this rank's lent memory, by rank
   List<void const*> heard_words;      // places of the records told to it by other ranks, by rank
 
-  // Returns the keys that arrived last, in memory of the space. At the owner a pull gathers rows by them.
+  // Returns the keys that arrived last, in memory of the space, until others arrive. At the owner a pull gathers rows by them.
   std::span<Index const> received_keys() const {
     return {reinterpret_cast<Index const*>(received.data()), received.size() / sizeof(Index)};
   }
@@ -54,13 +54,13 @@ struct Route {
   std::size_t received_from(std::size_t k, std::size_t source) const {
     return runs[k].received[source + 1] - runs[k].received[source];
   }
-  // Expects so many keys from a source of hop k: called source after source, in their order.
+  // Notes that `count` keys come from a source of hop k, by its place: called source after source, in their order.
   void expect(std::size_t k, std::size_t source, std::size_t count) {
     runs[k].received[source + 1] = runs[k].received[source] + count;
   }
 
  protected:
-  // Local. Cuts `keys`, a level's in ascending order, into the runs for the targets of hop k, by the host. `bases` has the
+  // Cuts `keys`, a level's in ascending order, into the runs for the targets of hop k, local, by the host. `bases` has the
   // first key of every owner, and the end. The sources' runs are not known yet.
   void cut_here(std::size_t k, std::span<Index const> keys, std::span<Index const> bases) {
     Hop const& hop = hops[k];
@@ -70,7 +70,7 @@ struct Route {
     List<std::size_t>& begins = runs_of(k).sent;
     if (!hop.targets.empty()) RowOps<HostSpace>::bucket(keys, bounds_, begins);
   }
-  // Returns the runs of hop k, none of them known yet.
+  // Forgets the runs of hop k, and returns them, all empty.
   HopRuns& runs_of(std::size_t k) {
     runs[k].sent.assign(hops[k].targets.size() + 1, 0);
     runs[k].received.assign(hops[k].sources.size() + 1, 0);
@@ -81,8 +81,8 @@ struct Route {
   List<Index> bounds_;  // scratch: the keys at which a hop cuts
 };
 
-// Both in one, for handles and updates: `users` counts its holders, and a plan without users is free for another batch.
-// Prepared, grouped and cut for its first hop it is ready to travel.
+// A batch's plan and its route in one, for handles and updates: `users` counts its holders, and a plan without users is free
+// for another batch. Prepared, grouped and cut for its first hop it is ready to travel.
 template <class Index, MemorySpace Space = HostSpace>
 struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
   // The integer that holds a key, the table's.
@@ -92,7 +92,7 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
   // Operations that move and sum rows in memory of the space.
   using Ops = RowOps<Space>;
 
-  // Local. Prepares for a new batch, over these hops: nothing of the last one counts, and all memory stays.
+  // Prepares for a new batch, over hops that outlive the plan. Local. Nothing of the last batch counts, and all memory stays.
   void prepare(Slice<Hop const> route) {
     if constexpr (Space::host_readable)
       if (std::exchange(this->lent, false))
@@ -113,8 +113,8 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
   Groups<Index, Space>& level(std::size_t k) { return k == 0 ? this->groups : this->arrived[k - 1]; }
   // Returns the groups at the owner: all keys asked of this rank, or given to it. Empty on a rank that owns nothing.
   Groups<Index, Space>& top() { return this->arrived.back(); }
-  // Local. Copies keys of hop 0 from the places told by the sources, at place `run(s)`, or null of a source without any: as if
-  // they had arrived.
+  // Copies the keys of hop 0 from the memory of its sources, as if they had arrived; local. `run(s)` is the record of source s,
+  // or null if it has none. The records stay during the call.
   [[gnu::noinline]] void copy_received(FunctionRef<LentKeys<Index> const*(std::size_t)> run) {
     std::size_t const sources = this->hops[0].sources.size();
     for (std::size_t s = 0; s < sources; ++s) this->expect(0, s, run(s) ? run(s)->count : 0);
@@ -124,7 +124,7 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
       if (this->received_from(0, s) > 0)
         std::memcpy(this->received.data() + begins[s] * sizeof(Index), run(s)->keys, run(s)->count * sizeof(Index));
   }
-  // Local. Merges the keys that have arrived over hop k, in `received`, into level k + 1. Keys must be less than `rows`, except
+  // Merges the keys that have arrived over hop k, in `received`, into level k + 1; local. Keys must be less than `rows`, except
   // padding. Counts the hop as agreed: all its ranks now know the runs of its keys.
   void merge_received(Ops const& ops, std::size_t k, std::int64_t rows) {
     auto const came = this->received_keys();
@@ -136,9 +136,9 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
     }
     this->agreed = k + 1;
   }
-  // Local. Cuts level k for its hop, by the placement's `bases`, of `rows` rows. For 0 as the plan is made, then by the journey
-  // after a level has arrived. Keys grouped by a device are cut there: then the lengths are waited for, as long as the queue's
-  // communicator waits.
+  // Cuts level k into the runs of hop k, local, by the placement's `bases`, of `rows` rows. For 0 as the plan is made, then by
+  // the journey after a level has arrived. Keys grouped by a device are cut there: then the lengths are waited for, under the
+  // deadline of the queue's communicator: Error (timeout).
   void cut(std::size_t k, [[maybe_unused]] Ops const& ops, std::span<Index const> bases, [[maybe_unused]] std::int64_t rows) {
     if constexpr (!Space::host_readable)
       if (level(k).made_there()) {
@@ -147,8 +147,8 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
       }
     this->cut_here(k, level(k).keys_here(), bases);
   }
-  // Pads on a device: `place` writes there the keys of so many indices; they are grouped, cut for the first hop and padded, and
-  // the lengths of runs are those of `padding`, for any batch.
+  // Pads on a device, in its queue: `place` writes there the keys of so many indices; they are grouped, cut for the first hop
+  // and padded, and the lengths of runs are those of `padding`, for any batch. `tally`, there, counts keys without a place.
   template <class Padding, class Tally, class Place>
   void pad_there(Ops const& ops, std::size_t count, Index const* bases, std::int64_t rows, Padding padding, Tally* tally,
                  Place&& place) {
@@ -160,8 +160,8 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
     for (std::size_t t = 0; t < sent.size(); ++t) sent[t] = t * (std::size_t{padding.capacity} + 1);
     this->padded = true;
   }
-  // Begins the cut of keys grouped by a device, the first of two halves, of plans there alone: puts it in the queue. `bases`
-  // lie in the device's memory.
+  // Begins the cut of level k, which a device has grouped: the first half of `cut`, put in its queue; nothing in the host's
+  // memory. `bases` lie in the device's memory.
   void begin_cut([[maybe_unused]] std::size_t k, [[maybe_unused]] Index const* bases, [[maybe_unused]] std::int64_t rows) {
     if constexpr (!Space::host_readable) {
       Hop const& hop = this->hops[k];
@@ -169,13 +169,13 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
                    k == 0 ? this->bags.wrongs() : std::span<std::uint32_t const>{});
     }
   }
-  // Returns true if the second half has nothing to wait for.
+  // Returns true if `end_cut` has nothing to wait for.
   bool cut_is_here([[maybe_unused]] std::size_t k) {
     if constexpr (!Space::host_readable) return level(k).cut_is_here();
     else return true;
   }
-  // Ends the cut, the second half. At level 0 dropped indices are counted; returns false if the bags of the batch are none, as
-  // its offsets were wrong.
+  // Ends the cut, and waits for the device as `cut` does. At level 0 counts dropped indices, and returns false if the offsets
+  // of the batch's bags were wrong: it has no bags then.
   bool end_cut([[maybe_unused]] std::size_t k) {
     bool in_order = true;
     if constexpr (!Space::host_readable) {
@@ -188,7 +188,7 @@ struct RowPlan : BatchPlan<Index, Space>, Route<Index, Space> {
   }
 
  private:
-  // Returns the number of cuts of hop k in its level: before, between and behind its targets.
+  // Returns the number of cuts of hop k in its level, before, between and behind its targets; 0 without targets.
   std::size_t cuts(std::size_t k) const { return this->hops[k].targets.empty() ? 0 : this->hops[k].targets.size() + 1; }
 
   Shown<Index, Space> bases_;

@@ -13,8 +13,8 @@
 
 namespace parallax::inline v0_2 {
 
-// Shared parts of the ways of sparse updates: the plan, made here if the update brings indices, and the rows, kept if they must
-// be. RowsWay derives from it, and so does a way that sends a table's rows in another form.
+// Shared parts of the ways of sparse updates: the plan, made here if the update brings indices, and the rows, copied if they
+// must outlive the call. RowsWay derives from it, and so does a way that sends a table's rows in another form.
 template <Communicator C, class Update>
 class RowWayBase : public WayBase<C, Update> {
   using Base = WayBase<C, Update>;
@@ -31,13 +31,13 @@ class RowWayBase : public WayBase<C, Update> {
   using Index = typename S::index_type;
 
  protected:
-  // The variable's, from `prepare` to `close`.
+  // The variable's state, held from `prepare` to `close`.
   using Base::state_;
 
   // Prepares plan and rows. Local, called first in `prepare`. Takes the plan of a pull, or makes one of the update's indices;
   // of a pull whose rows have moved since, it makes the plan anew. `every_occurrence`: kept rows are not summed by index.
   // Throws Error: bad_id for an index outside the table; invalid_argument for rows that do not fit the batch; misuse if a
-  // joined rank names indices.
+  // joined rank names indices; timeout if a device that groups them is waited for in vain.
   void prepare_rows(Update const& update, Topology<C> const& topology, Preparing how, int clip, bool every_occurrence = false) {
     this->begin(update, clip);
     bool const usable = update.plan && !update.plan->retired;
@@ -69,17 +69,17 @@ class RowWayBase : public WayBase<C, Update> {
  public:
   // Returns the rows as the user gave them, one for each index, distinct index or bag; none on a rank that has joined.
   RowsView<T const> gradient() const { return given_; }
-  // Settles the update; and the handle of the batch is of no later step.
+  // Notes that the step was applied: the batch's handle is of no use for a later step.
   void settled() noexcept {
     if (plan_) plan_->stepped = true;
     Base::settled();
   }
-  // Refuses the update, and takes back its count of the table's use: most often the same rows are given again.
+  // Takes back this update's count of the table's use, as the step was refused: most often the same rows come again.
   void refused() noexcept {
     if (state_) state_->seen.pushed -= pushed_, state_->seen.merged -= merged_;
     Base::refused();
   }
-  // Closes the update, and gives the plan back to the variable's pool, for another batch.
+  // Lets go of the plan, which the variable's pool may give to another batch, and of the state.
   void close() noexcept {
     if (plan_) --plan_->users;
     plan_ = nullptr;
@@ -88,7 +88,7 @@ class RowWayBase : public WayBase<C, Update> {
   }
 
  protected:
-  // Keeps rows past the call in memory of the update: summed by index, or all occurrences if the policy sends them all.
+  // Copies rows that outlive the call to `kept_`: summed by index, or all occurrences if the policy sends them all.
   void keep_rows(bool every_occurrence) {
     std::int64_t const width = state_->width();
     bool const all = own_.distinct() || every_occurrence;
@@ -99,7 +99,7 @@ class RowWayBase : public WayBase<C, Update> {
     own_ = {{kept_.data(), static_cast<std::int64_t>(count), width}, every_occurrence ? own_.per : RowsPer::distinct};
   }
 
-  // Adds `rows` to a number of the table's use, and notes them as this update's.
+  // Adds `rows` to `seen`, a number of the table's use, and notes them in `own` as this update's.
   static void count(double& seen, double& own, std::size_t rows) {
     own = static_cast<double>(rows);
     seen += own;
@@ -142,7 +142,7 @@ class RowsWay : public RowWayBase<C, Update> {
   // The policy's journey for this variable: a RowJourney with legs and a `reduce`.
   using Journey = JourneyOf<C, Index, T, Space, wire_of<typename Base::S::Exchange>>;
 
-  // Local. Takes plan and rows as `prepare_rows` does, and begins the journey. Throws the errors of `prepare_rows`, and Error
+  // Takes plan and rows as `prepare_rows` does, and begins the journey. Local. Throws the errors of `prepare_rows`, and Error
   // if the policy cannot: invalid_argument for rows by distinct index if it sends every occurrence, misuse on a topology with
   // servers if it gathers at every rank.
   void prepare(Update const& update, Topology<C> const& topology, Preparing how, int clip) {
@@ -159,23 +159,22 @@ class RowsWay : public RowWayBase<C, Update> {
     journey_.prepare();
   }
 
-  // Returns `of_a_pull` if ranks agreed on the plan by a pull: every rank knows this alike, and it is part of the update's
-  // hash. A gathering asks nothing of a pull, and another one may be on its way.
+  // Returns `of_a_pull` if a pull told all ranks this plan's runs, alike on every rank: it is part of the update's hash. Else,
+  // or of a gathering, `by_index`: a gathering asks nothing of a pull, and another pull may be on its way.
   NamedRows named() const { return !gathers && journey_.known() ? NamedRows::of_a_pull : NamedRows::by_index; }
-  // Returns 1 if the journey has the agreement carry the number of keys for each rank, else 0: ranks have told each other
-  // before.
+  // Returns 1 if the journey has the agreement carry a number for each rank, else 0: ranks have told each other before.
   std::size_t counts() const { return journey_.asks() ? 1 : 0; }
-  // Passes on the journey's numbers, for the agreement that is about to be posted.
+  // Has the journey tell its numbers, by tell(rank, number), in the agreement that is about to be posted.
   template <class Tell>
   void tell(Topology<C> const&, Tell&& tell) const {
     journey_.tell(tell);
   }
-  // Passes on the numbers of the other ranks to the journey, once all have agreed.
+  // Has the journey take the other ranks' numbers, by told(rank), once all have agreed.
   template <class Told>
   void hear(Topology<C> const&, Told&& told) {
     journey_.hear(told);
   }
-  // Opens the journey's next leg; rows of all updates of a step share its transfers.
+  // Opens the journey's next leg, and returns true; false if there is none. Rows of all updates of a step share its transfers.
   bool next(Mails<C>& mail) { return journey_.next(mail); }
   // Fills the journey's leg.
   void write(Mails<C>& mail) { journey_.write(mail); }
@@ -188,14 +187,14 @@ class RowsWay : public RowWayBase<C, Update> {
     if (plan_->hops.size() > 1) Base::count(state_->seen.merged, this->merged_, plan_->level(1).size());
   }
 
-  // Enters the journey's result in the variable; the first one leads. Of a later one the sums are made at once. Throws Error
-  // (misuse) for updates of one variable in different clip groups.
+  // Enters the journey's result in the variable, local; the first one leads. Of a later one the sums are made at once. Throws
+  // Error (misuse) for updates of one variable in different clip groups.
   void deposit(int clip) {
     if (state_->merging.first) journey_.sum_up();
     this->enter(journey_.reduced(), clip);
   }
   // Merges, by the leader: the results of all its variable's updates become one, which is averaged. A result not looked at
-  // before it is applied is summed then, if sums are put off, or averaged then. Throws the errors of the optimizer's `at`.
+  // before it is applied is summed then, if sums are put off, or averaged then. Throws the errors of `reserve_update`.
   void merge() {
     if (!leader_) return;
     state_->reserve_update();
@@ -209,7 +208,7 @@ class RowsWay : public RowWayBase<C, Update> {
       state_->seen.owned = static_cast<double>(sum->keys.size());
     if constexpr (gathers && Space::host_readable) rows_ = state_->rows_named(sum->keys);  // before the commit: it may throw
   }
-  // Calls the user's function, if there is one, with this rank's averaged rows and their numbers in the table.
+  // Calls the user's function, if any, with this rank's averaged rows and their numbers in the table; throws its errors.
   void transform() {
     if constexpr (transforms<F>) {
       auto const& result = *state_->merging.first;
@@ -267,7 +266,7 @@ class RowsWay : public RowWayBase<C, Update> {
   // True if the result has all rows named by any rank, not this rank's own only.
   static constexpr bool gathers = Journey::gathers;
 
-  // Makes sums that were put off, and shows the variable's result their place.
+  // Makes sums that were put off, and lets the variable's result refer to them.
   void sum_up() {
     journey_.sum_up();
     *state_->merging.first = journey_.reduced();
