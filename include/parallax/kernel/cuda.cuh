@@ -1,12 +1,12 @@
 // The row operations on a CUDA device, beside RowOps<HostSpace> (detail/kernel/host.hpp), with its documentation and the same
-// bits. A leaf for files compiled by nvcc. Everything works on the caller's device memory, in the order of a stream named by
-// the caller; nothing allocates, nothing waits, nothing is sent to the default stream, and sums use no atomic operation.
+// bits. A leaf for files compiled by nvcc. Everything works on the caller's device memory, in the order of a given stream;
+// nothing allocates or waits, or goes to the default stream, and sums use no atomics. A failed launch throws Error (device).
 //
 //   group_keys            groups keys by value (unique_with_inverse)       gather_rows       table rows by index, packed
 //   coalesce              sums the rows of every run                       scatter_rows      packed rows to table rows
 //   run_lengths           positions per distinct key                       scatter_add_rows  adds packed rows to table rows
 //   sum_counts            sums given counts per run                        apply_rows        an optimizer's rule, row by row
-//   bucket                cuts sorted keys at boundaries                   apply_elements    likewise, element by element
+//   bucket                cuts sorted keys at boundaries                   apply_elements    such a rule, by elements
 //   update_runs           coalesce and apply_rows in one: sums of gradients are not stored
 //   sum_terms             sums of rows by reference: the pooling of bags
 //   place_ids             keys of a table's rows by ids

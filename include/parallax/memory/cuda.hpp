@@ -27,14 +27,14 @@ struct RuntimeMemory {
   using axis = space_axis;
   static constexpr bool host_readable = of_host, gives_back_late = true;
 
-  // `bytes` on the current device, or of pinned memory of the host. Throws Error (out_of_memory, device).
+  // Returns `bytes` on the current device, or of pinned memory of the host. Throws Error (out_of_memory, device).
   static void* allocate(std::size_t bytes) {
     void* memory = nullptr;
     if constexpr (of_host) device::check(cudaMallocHost(&memory, bytes), "cudaMallocHost");
     else device::check(cudaMalloc(&memory, bytes), "cudaMalloc");
     return memory;
   }
-  // Waits for the block's device, and gives the block back; failures are ignored, for nobody could be told.
+  // Waits until the block's device has done all its work, and gives the block back; failures are ignored.
   static void deallocate(void* memory, std::size_t) noexcept {
     device::OnDevice const its{device::device_of(memory)};
     device::ignore(cudaDeviceSynchronize());
@@ -54,7 +54,7 @@ class CudaSpace : public detail::RuntimeMemory<false> {
   // The name of this space in texts with a variable's type.
   static constexpr std::string_view name = "CudaSpace";
 
-  // From now on memory of the current device comes from `resource`, in the order of `stream`, and each time waits for the
+  // Draws memory of the current device from `resource` from now on, in the order of `stream`, and each time waits for the
   // stream; {} is the runtime again. For the whole process, whose threads take turns; each device has its own. Resource and
   // stream are the device's, and outlive all memory from them. Throws Error (misuse) while memory of this device is in use.
   static void draw_from(device::AnyResource resource, cudaStream_t stream = nullptr) {
@@ -79,7 +79,7 @@ class CudaSpace : public detail::RuntimeMemory<false> {
     if (resource) device::ignore(cudaStreamSynchronize(stream));
     return memory;
   }
-  // Local. Gives back a block, after all work on its device is done: it may still use the block. Whichever device is the
+  // Local. Waits for all work on the block's device, as it may still use the block, and gives it back. Whichever device is the
   // current one. `bytes` as given to `allocate`.
   static void deallocate(void* memory, std::size_t bytes) noexcept {
     device::OnDevice const its{device::device_of(memory)};
@@ -170,7 +170,7 @@ class CallerStream {
 // wait for a peer that never comes, and the runtime would wait as long.
 class DeviceWaiter {
  public:
-  // Returns once the event is reached. Throws Error: timeout, after an abort, past the deadline; device.
+  // Waits until the event is reached. Throws the reason of an abort; Error (timeout) past the deadline; Error (device).
   virtual void await(CudaEvent const& event) = 0;
 
  protected:
@@ -200,12 +200,12 @@ struct CudaQueue {
     queue.waiter = &who;
     return queue;
   }
-  // Blocks the thread until an event of the queue is reached. Throws the waiter's errors.
+  // Blocks the thread until an event of the queue is reached. Throws the waiter's errors; without one there is no deadline.
   void await(CudaEvent const& event) const {
     if (waiter) waiter->await(event);
     else event.synchronize();
   }
-  // Blocks the thread until the stream has done all its work. Throws the waiter's errors, and Error (device).
+  // Blocks the thread until the stream has done all its work. Throws as `await`, and Error (device; misuse in a captured step).
   void wait() const {
     CudaEvent done;
     done.record(stream);
@@ -222,16 +222,16 @@ inline void make_current(CudaQueue const& queue) noexcept {
 }
 
 // Puts later work of the queue behind the earlier work of its caller's stream, unless a graph is captured. Called by a session
-// as a call begins.
+// as a call begins. Throws Error (device).
 inline void begin_call(CudaQueue const& queue) {
   if (queue.caller && !device::is_captured(queue.stream)) queue.caller->precede(queue.stream);
 }
 // Puts later work of the caller's stream behind the earlier work of the queue, unless a graph is captured. Called by a session
-// as a call ends.
+// as a call ends. Throws Error (device).
 inline void end_call(CudaQueue const& queue) {
   if (queue.caller && !device::is_captured(queue.stream)) queue.caller->succeed(queue.stream);
 }
-// Operations on rows go into the caller's stream, or no longer. Called by a session around the copies of a `start`.
+// Puts operations on rows into the caller's stream, or, unless `lent`, the queue's. Called around the copies of a `start`.
 inline void lend_caller(CudaQueue const& queue, bool lent) noexcept {
   if (queue.caller) queue.caller->lend(lent);
 }

@@ -21,13 +21,13 @@ namespace parallax::inline v0_2 {
 
 namespace detail {
 
-// The blocks shared by this process, and the ones found of other processes: files without a name
-// (detail/memory/nameless_file.hpp). Used by one thread at a time, or by several. Opened blocks of others are mapped once, and
-// unmapped at the first search after their owners have given them back. Called by SharedSpace for its own blocks, and by
-// communicators, under any thread, for places; every call takes the lock.
+// The blocks shared by this process, until it gives them back, and the ones found of other processes: files without a name
+// (detail/memory/nameless_file.hpp). Opened blocks of others are mapped once, and unmapped at the first search after their
+// owners have given them back. Called by SharedSpace for its own blocks, and by communicators for places. Any thread may call;
+// every call takes the lock, and is local.
 class SharedBlocks {
  public:
-  // Zeros. Error out_of_memory, and std::bad_alloc.
+  // Returns at least `bytes` of zeros. Throws Error (out_of_memory) if the system has none to share, and std::bad_alloc.
   void* allocate(std::size_t bytes) {
     NamelessFile const block = NamelessFile::make(bytes);
     if (!block.memory)
@@ -42,7 +42,7 @@ class SharedBlocks {
     }
     return block.memory;
   }
-  // Frees the pages at once, even if others have found the block.
+  // Gives back a block of `allocate`: frees its pages at once, even if others have found it. Does nothing for other memory.
   void deallocate(void* memory) noexcept {
     Guard const guard{lock_};
     for (NamelessFile& block : own_) {
@@ -71,7 +71,7 @@ class SharedBlocks {
     return true;
   }
   // Returns the address of a place of this or another process of the host; null if it cannot be had. It stays until the block's
-  // owner gives it back.
+  // owner gives it back. Throws std::bad_alloc.
   std::byte* address_of(Place const& place) {
     Guard const guard{lock_};
     for (auto const* blocks : {&own_, &found_})
@@ -95,7 +95,7 @@ class SharedBlocks {
     block.unmap();
     block.close();
   }
-  // Forgets blocks given back by their owners.
+  // Unmaps and forgets the found blocks that their owners have given back.
   void sweep() {
     detail::drop_if(found_, [](NamelessFile const& block) {
       bool const gone = __atomic_load_n(&block.mark().gone, __ATOMIC_ACQUIRE) != 0;
@@ -125,7 +125,7 @@ struct SharedSpace {
   static constexpr bool host_readable = true;
 
   // Local. Returns `bytes` of zeros, rounded up to a multiple of 64 KiB, and 64 KiB more; only pages touched take memory.
-  // Throws Error (out_of_memory).
+  // Throws Error (out_of_memory) if the system has none to share, and std::bad_alloc.
   static void* allocate(std::size_t bytes) { return detail::shared_blocks.allocate(bytes); }
   // Local. Gives back a block; the pages are free at once, and peers with a mapping read zeros from then on.
   static void deallocate(void* memory, std::size_t) noexcept { detail::shared_blocks.deallocate(memory); }

@@ -51,11 +51,11 @@ struct Greedy {
 
   // Locates rows by a search of a small table; defined below.
   class Layout;
-  // The layout of so many rows. Throws Error (invalid_argument) when there are weights, but not one for each row; for negative
-  // numbers; and for no owner.
+  // Returns the layout of so many rows. Throws Error (invalid_argument) when there are weights, but not one for each row; for
+  // negative numbers; and for no owner.
   Layout layout(std::int64_t rows, int owners) const;
 
-  // Shows the settings that ranks compare: the pieces, the number of weights (-1: none) and a hash of them.
+  // Calls `visit` with each setting that ranks compare: the pieces, the number of weights (-1: none) and a hash of them.
   void fields(auto&& visit) const {
     visit(pieces);
     visit(weights_ ? static_cast<std::int64_t>(weights_->size()) : -1);
@@ -94,7 +94,7 @@ class FrontRows {
     }
   }
 
-  // Returns the place of a row, and likewise the row at a place.
+  // Returns the place of a row, which is also the row at the place of this number.
   std::int64_t operator()(std::int64_t row) const {
     if (row < static_cast<std::int64_t>(front_.size())) return front_[static_cast<std::size_t>(row)];
     for (std::size_t slot = slot_of(row); slots_[slot].first >= 0; slot = after(slot))
@@ -107,7 +107,7 @@ class FrontRows {
   std::size_t slot_of(std::int64_t row) const {
     return static_cast<std::size_t>(scaled_down(static_cast<std::uint64_t>(row) * 0x9e3779b97f4a7c15, std::ssize(slots_)));
   }
-  // The slot behind one, around the end.
+  // Returns the slot behind one, around the end.
   std::size_t after(std::size_t slot) const { return (slot + 1) & (slots_.size() - 1); }
 
   std::vector<std::int64_t> front_;                           // the exchange, for rows at the front
@@ -122,13 +122,13 @@ class Greedy::Layout {
   // Makes a layout without weights: `bins` is the number of owners with rows.
   Layout(std::int64_t rows, int owners, std::int64_t bins)
       : rows_{rows}, owners_{owners}, light_{Cyclic{bins}.layout(rows, owners)} {}
-  // Makes a layout with a weight for each row. Takes the time and memory stated at Greedy.
+  // Makes a layout with a weight for each row, read here alone. Takes the time and memory stated at Greedy.
   Layout(std::vector<double> const& weights, int owners, std::int64_t bins)
       : Layout{weights, owners, bins, divide(static_cast<std::int64_t>(weights.size()), bins)} {}
 
-  // Rows of the whole table.
+  // Returns the number of rows of the whole table.
   std::int64_t rows() const { return rows_; }
-  // Returns the number of owners that rows are dealt to.
+  // Returns the number of owners, with rows dealt to them or without.
   int owners() const { return owners_; }
 
   // Returns the place of a row, 0 <= row < rows(): of a heavy one its item's, of another one its place in the bundle.
@@ -140,7 +140,7 @@ class Greedy::Layout {
     return {bundle.owner, bundle.local + at.local};
   }
 
-  // The row at a place: the inverse of `locate`, by a search among the owner's items.
+  // Returns the row at a place: the inverse of `locate`, by a search among the owner's items.
   std::int64_t global_row(int owner, std::int64_t local) const {
     if (!deal_) return light_.global_row(owner, local);
     auto const& held = deal_->held[static_cast<std::size_t>(owner)];
@@ -161,7 +161,7 @@ class Greedy::Layout {
   // The division of the rows into items.
   struct Division {
     std::int64_t heavy;  // rows that are items of their own
-    int bundles;         // items to which the others are dealt
+    int bundles;         // items to which the other rows are dealt
   };
   // Returns the division of so many rows for owners that get some: 64 heavy rows for each, at least 1024, and 64 bundles for
   // each; fewer of both if there are fewer rows.
@@ -226,7 +226,7 @@ class Greedy::Layout {
     deal_ = deal;
   }
 
-  // The item's first row among the local ones of its owner.
+  // Returns the number of the item's first row among the local ones of its owner.
   std::int64_t first_local(std::int64_t item) const { return deal_->items[static_cast<std::size_t>(item)].local; }
 
   std::int64_t rows_;

@@ -63,15 +63,15 @@ PARALLAX_HOST_DEVICE constexpr std::int64_t scaled_down(std::uint64_t word, std:
 // using Multiplication", PLDI 1994, theorem 4.2 with N = 63.
 class Divider {
  public:
-  // By a divisor of at least 1.
+  // Makes the constants for a divisor of at least 1.
   constexpr explicit Divider(std::int64_t divisor = 1)
       : divisor_{divisor},
         shift_{static_cast<int>(std::bit_width(static_cast<std::uint64_t>(divisor) - 1))},
         multiplier_{static_cast<std::uint64_t>((Wide{1} << (63 + shift_)) / static_cast<Wide>(divisor) + 1)} {}
 
-  // The divisor.
+  // Returns the divisor.
   PARALLAX_HOST_DEVICE constexpr std::int64_t divisor() const { return divisor_; }
-  // n / divisor, rounded down, for 0 <= n < 2^63.
+  // Returns n / divisor, rounded down, for 0 <= n < 2^63.
   PARALLAX_HOST_DEVICE constexpr std::int64_t quotient(std::int64_t n) const {
     Wide const product = Wide{multiplier_} * (2 * static_cast<std::uint64_t>(n));
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(product >> 64) >> shift_);
@@ -89,7 +89,7 @@ PARALLAX_HOST_DEVICE constexpr std::int64_t dealt_to(std::int64_t count, int own
 }
 
 // Returns the effective number of pieces, after the common checks of all partitioners: `pieces`, or for 0 one per owner. Throws
-// Error (invalid_argument) with the partitioner's name.
+// Error (invalid_argument), with the partitioner's name, for negative numbers and for no owner.
 std::int64_t checked_pieces(std::string_view name, std::int64_t pieces, std::int64_t rows, int owners);
 
 }  // namespace detail

@@ -23,13 +23,13 @@ enum class Sought : unsigned char { squares, non_finite };
 template <MemorySpace Space>
 class Findings;
 
-// In the host's memory it is found when asked for: a search is remembered, and made by the question.
+// In the host's memory facts are found when asked for: `seek` remembers the rows, and the call for the answer searches them.
 template <>
 class Findings<HostSpace> {
  public:
-  // Forgets all searches. A flight calls it before another step.
+  // Forgets all searches, so the next number is 0; the memory stays. A flight calls it before another step.
   void clear() { sought_.clear(); }
-  // Local. Remembers rows of T, and returns the answer's number. The kind of search is not kept: the question says it again.
+  // Local. Remembers rows of T, read in their place by the question, and returns their number, from 0. The kind is not kept.
   template <class T>
   std::uint32_t seek(Sought, RowsView<T const> rows) {
     sought_.push_back({rows.data, rows.rows, rows.width, rows.stride});
@@ -40,13 +40,13 @@ class Findings<HostSpace> {
   // Returns true, always: the rows are here.
   bool arrived() const { return true; }
 
-  // Returns the sum of all rows together, in double: each row's, in the order of RowOps, and theirs added in order. `number`:
-  // the result of `seek`; T is the scalar of its rows.
+  // Returns the sum of the squares of all rows of search `number`, as returned by `seek`, in double; it is made by this call,
+  // as RowOps' sum_of_row_squares. T is the scalar given to `seek`.
   template <class T>
   double sum_of_squares(std::size_t number) const {
     return RowOps<HostSpace>::sum_of_row_squares(sought_[number].template of<T>());
   }
-  // Returns the first element of these rows, in their order, that is infinite or not a number; none if all are finite.
+  // Returns the first element of search `number`, row by row, that is infinite or not a number; none if all are finite.
   template <class T>
   std::optional<NonFiniteElement> first_non_finite(std::size_t number) const {
     return parallax::first_non_finite(sought_[number].template of<T>());
@@ -54,7 +54,7 @@ class Findings<HostSpace> {
 
  private:
   // Rows given to `seek`, of any scalar.
-  struct Rows {  // of any scalar
+  struct Rows {  // does not own
     void const* data;
     std::int64_t rows, width, stride;
 

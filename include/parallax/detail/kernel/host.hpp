@@ -42,7 +42,7 @@ struct AveragedRule {
 
 // Everything works on memory of the caller's; ranges written never overlap ranges read. Widths may be 0 or odd. `out` and
 // `rows` are packed: row i begins at `i * width`. Indices are int32, int64 or uint32; a directory turns an index into a table
-// row. Every call is local, and done when it returns. All calls but `bucket` are linear in the elements they touch.
+// row. Calls are local, done when they return, and, but for `bucket`, linear. Only `unique_with_inverse` throws.
 template <>
 struct RowOps<HostSpace> {
   // The space of the memory.
@@ -52,7 +52,7 @@ struct RowOps<HostSpace> {
   // Takes a communicator's queue, as the operations of a device do. A HostQueue orders nothing.
   explicit RowOps(HostQueue) {}
 
-  // Returns a rule of the step at hand for `apply_elements` and its like.
+  // Returns `rule` itself, for `apply_elements` and its like; a device's operations may return a place in its memory.
   template <class Rule, class State>
   static Rule const& placed(Rule const& rule, State const&) {
     return rule;
@@ -90,12 +90,12 @@ struct RowOps<HostSpace> {
     std::fill_n(values, n, value);
   }
 
-  // Returns, by position of a batch, the number of its distinct key: for gather_rows to spread pulled rows over a batch.
+  // Returns, by position of a batch, the number of its distinct key, a view of `groups`: for gather_rows to spread pulled rows.
   template <class Index>
   static std::span<std::uint32_t const> inverse(Grouping<Index> const& groups) {
     return groups.inverse.span();
   }
-  // Returns the positions of a batch, run after run: for gather_rows to bring its rows into the order of keys.
+  // Returns the positions of a batch, run after run, a view of `groups`: for gather_rows to bring rows into the order of keys.
   template <class Index>
   static std::span<std::uint32_t const> order(Grouping<Index> const& groups) {
     return groups.order.span();
@@ -112,26 +112,26 @@ struct RowOps<HostSpace> {
     detail::group_keys<Index>(keys, bound, out, scratch, begins);
   }
 
-  // out = for each distinct key number k in [first, last) the sum of the rows of `values` at the positions of its run. The
-  // order, exactly: the run in chunks of `sum_chunk` = 64 from its start; a chunk's sum is a copy of its first row, with the
-  // others added in order; the run's sum is a copy of the first chunk's, with the others added in order.
+  // Writes to out, for each distinct key k in [first, last), the sum of the rows of `values` at the positions of its run. The
+  // order, exactly: the run in chunks of `sum_chunk` = 64 from its start; a chunk's sum is a copy of its first row, with its
+  // other rows added in order; the run's sum is a copy of the first chunk's, with the other chunks' added in order.
   template <class T, class Index>
   static void coalesce(RowsView<std::type_identity_t<T> const> values, Grouping<Index> const& groups, std::size_t first,
                        std::size_t last, T* out);
 
-  // Sums likewise, for all distinct keys, the sums that several ranks, at most sum_chunk, would each make of their own rows:
-  // position p means row p - begins[r] of the rank r with p in [begins[r], begins[r + 1]). No rank's sums are held.
+  // Sums as coalesce does, for all distinct keys, the sums that several ranks, at most sum_chunk, would each make of their own
+  // rows: position p means row p - begins[r] of the rank r with p in [begins[r], begins[r + 1]). No rank's sums are held.
   template <class T, class Index>
   static void coalesce_lent(std::span<LentRows<T> const> ranks, std::span<std::size_t const> begins,
                             Grouping<Index> const& groups, std::int64_t width, T* out);
 
-  // out[k - first] = the number of positions of distinct key k.
+  // Sets out[k - first] = the number of positions of distinct key k, for k in [first, last).
   template <class Index>
   static void run_lengths(Grouping<Index> const& groups, std::size_t first, std::size_t last, std::uint32_t* out) {
     for (std::size_t k = first; k < last; ++k) *out++ = groups.offsets[k + 1] - groups.offsets[k];
   }
 
-  // out[k - first] = the sum of `counts` (one per position) over the positions of distinct key k, modulo 2^32.
+  // Sets out[k - first] = the sum of `counts` (one per position) over the positions of key k in [first, last), modulo 2^32.
   template <class Index>
   static void sum_counts(std::span<std::uint32_t const> counts, Grouping<Index> const& groups, std::size_t first,
                          std::size_t last, std::uint32_t* out) {
@@ -155,12 +155,12 @@ struct RowOps<HostSpace> {
     begins[bases.size() - 1] = sorted_keys.size();
   }
 
-  // Row i of out = table row directory(indices[i]). Output of 8 MB and more is not left in the caches.
+  // Sets row i of out = table row directory(indices[i]). Output of 8 MB and more is not left in the caches.
   template <class T, class Index>
   static void gather_rows(RowsView<std::type_identity_t<T> const> table, std::span<Index> indices,
                           Directory<std::remove_const_t<Index>> directory, T* out);
 
-  // Gathers likewise from a table of another type of numbers, W, and widens them.
+  // Gathers rows as gather_rows does, from a table of another type of numbers, W, and widens them.
   template <class W, class T, class Index>
   static void widen_rows(RowsView<W const> table, std::span<Index> indices, Directory<std::remove_const_t<Index>> directory,
                          T* out) {
@@ -169,7 +169,7 @@ struct RowOps<HostSpace> {
     });
   }
 
-  // Table row directory(indices[i]) = row i of rows; of equal indices the last one stays.
+  // Sets table row directory(indices[i]) = row i of rows; of equal indices the last one stays.
   template <class T, class Index>
   static void scatter_rows(RowsView<T> table, std::span<Index> indices, Directory<std::remove_const_t<Index>> directory,
                            std::type_identity_t<T> const* rows) {
@@ -177,7 +177,7 @@ struct RowOps<HostSpace> {
         table, indices, directory, [&](std::int64_t i, T* row) { detail::copy_row(row, rows + i * table.width, table.width); });
   }
 
-  // Table row directory(indices[i]) += row i of rows, in the order given; indices may repeat.
+  // Adds row i of rows to table row directory(indices[i]), in the order given; indices may repeat.
   template <class T, class Index>
   static void scatter_add_rows(RowsView<T> table, std::span<Index> indices, Directory<std::remove_const_t<Index>> directory,
                                std::type_identity_t<T> const* rows) {
@@ -186,18 +186,18 @@ struct RowOps<HostSpace> {
     });
   }
 
-  // out = rows [first, last), packed.
+  // Copies rows [first, last) to out, packed.
   template <class T>
   static void pack_rows(RowsView<std::type_identity_t<T> const> rows, std::size_t first, std::size_t last, T* out) {
     for (std::size_t i = first; i < last; ++i, out += rows.width)
       detail::copy_row(out, rows.row(static_cast<std::int64_t>(i)), rows.width);
   }
 
-  // Sums and gathers like coalesce and gather_rows, of terms never held.
+  // Sums as coalesce does, with term i in place of row i of `values`: each is computed on the way, and never stored.
   template <class T, class Index>
   static void coalesce_terms(RowTerms<T> const& terms, Grouping<Index> const& groups, std::size_t first, std::size_t last,
                              T* out);
-  // Row k of out = the sum of the terms offsets[k] … offsets[k + 1] - 1, zeros if there are none.
+  // Sets row k of out = the sum of the terms offsets[k] … offsets[k + 1] - 1, zeros if there are none.
   template <class T>
   static void sum_term_runs(RowTerms<T> const& terms, std::span<std::uint32_t const> offsets, T* out) {
     for (std::size_t k = 0; k + 1 < offsets.size(); ++k, out += terms.rows.width)
@@ -220,7 +220,7 @@ struct RowOps<HostSpace> {
       if (shares) std::fill_n(shares + begins[bag], begins[bag + 1] - begins[bag], T{1} / static_cast<T>(kept[bag]));
     }
   }
-  // Row i of out = the term `positions[i]` alone, times its factor if there are factors.
+  // Sets row i of out = the term `positions[i]` alone, times its factor if there are factors.
   template <class T>
   static void gather_terms(RowTerms<T> const& terms, std::span<std::uint32_t const> positions, T* out) {
     for (std::size_t i = 0; i < positions.size(); ++i, out += terms.rows.width)
@@ -240,7 +240,7 @@ struct RowOps<HostSpace> {
     detail::add_elements(out, in, n);
   }
 
-  // Divides every element truly: by a power of two it has the bits of a multiplication by the reciprocal.
+  // Divides each of n elements truly: by a power of two it has the bits of a multiplication by the reciprocal.
   template <class T>
   static void scale_down(T* values, std::int64_t n, std::type_identity_t<T> divisor) {
     if (detail::is_small_power_of_two(divisor))
@@ -248,21 +248,21 @@ struct RowOps<HostSpace> {
     else detail::change_elements(values, n, [divisor](T value) { return value / divisor; });
   }
 
-  // Divides: values row i, of `width` elements, /= counts[i].
+  // Divides row i of `values`, of `width` elements, by counts[i], as scale_down does.
   template <class T>
   static void scale_rows_down(T* values, std::int64_t width, std::span<std::uint32_t const> counts) {
     for (std::size_t i = 0; i < counts.size(); ++i)
       scale_down(values + static_cast<std::int64_t>(i) * width, width, static_cast<T>(counts[i]));
   }
 
-  // Divides rows of width + 1 elements by their last, if it is more than one.
+  // Divides each of the rows, of width + 1 elements, by its last element, if more than one; the last one itself stays.
   template <class T>
   static void scale_counted_rows_down(T* values, std::int64_t rows, std::int64_t width) {
     for (T* row = values; row != values + rows * (width + 1); row += width + 1)
       if (row[width] > T{1}) scale_down(row, width, row[width]);
   }
 
-  // Returns the sum of the squares in double, cut by the rule of measured_block.
+  // Returns the sum of the squares of n values in double, cut by the rule of measured_block.
   template <class T>
   static double sum_of_squares(T const* values, std::int64_t n) {
     if (n <= measured_block) return squares_of_block(values, n);
@@ -288,8 +288,8 @@ struct RowOps<HostSpace> {
     detail::require_noexcept_rule<Rule, T, S...>();
     span<false>(n, parameters, gradients, T{1}, rule, slot...);
   }
-  // Applies likewise, with every gradient multiplied by `scale`, rounded to T, before the rule sees it. With `scale == 1`
-  // nothing is multiplied.
+  // Calls the rule as the form with Unscaled does, with every gradient multiplied by `scale`, rounded to T, before the rule
+  // sees it. With `scale == 1` nothing is multiplied.
   template <class T, class Rule, class... S>
   static void apply_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients,
                              std::type_identity_t<T> scale, Rule const& rule, S*... slot) noexcept {
@@ -298,8 +298,8 @@ struct RowOps<HostSpace> {
     else span<true>(n, parameters, gradients, scale, rule, slot...);
   }
 
-  // Applies likewise sums over ranks in place of gradients: each is divided by `average.divisor`, and then multiplied by
-  // `average.scale`, each rounded to T. With a scale of 1 nothing is multiplied.
+  // Calls the rule as the form with Unscaled does, with sums over ranks in place of gradients: each is divided by
+  // `average.divisor`, and then multiplied by `average.scale`, each rounded to T. With a scale of 1 nothing is multiplied.
   template <class T, class Rule, class... S>
   static void apply_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* sums,
                              Averaged<std::type_identity_t<T>> average, Rule const& rule, S*... slot) noexcept {
@@ -309,8 +309,8 @@ struct RowOps<HostSpace> {
     else apply(AveragedRule<true, T, Rule>{rule, average.divisor, average.scale});
   }
 
-  // Applies likewise to table rows directory(indices[i]) the packed rows of `gradients`. Slots are tables of the parameters'
-  // rows and width. In the order given; a repeated index is applied repeatedly.
+  // Calls the rule for the elements of table row directory(indices[i]), with packed row i of `gradients` times `scale`. Slots
+  // are tables of the parameters' rows and width. In the order given; a repeated index is applied repeatedly.
   template <class T, class Index, class Rule, class... S>
   static void apply_rows(std::span<Index> indices, Directory<std::remove_const_t<Index>> directory, RowsView<T> table,
                          std::type_identity_t<T> const* gradients, std::type_identity_t<T> scale, Rule const& rule,
@@ -320,21 +320,21 @@ struct RowOps<HostSpace> {
     else each_row<true>(indices, directory, table, gradients, scale, rule, slot...);
   }
 
-  // Measures n elements by the rule, cut by the rule of measured_block; `out` has a place for each sum. Slots may move.
+  // Writes to `out` the sums of the rule's measures of n elements, one each, cut by the rule of measured_block. Slots may move.
   template <class T, class Rule, class... S>
   static void measure_elements(std::int64_t n, T const* parameters, std::type_identity_t<T> const* gradients,
                                std::type_identity_t<T> scale, Rule const& rule, double* out, S*... slot) noexcept {
     auto const sums = detail::measure_elements(n, parameters, gradients, scale, rule, slot...);
     std::copy(sums.begin(), sums.end(), out);
   }
-  // Returns the rule made of all parts' sums, of `n` elements together.
+  // Returns the rule for elements that `rule.finish` makes of all parts' sums, of `n` elements together.
   template <std::size_t K, class Rule>
   static auto finish_rule(Rule const& rule, MeasuredParts<K> parts, std::int64_t n) noexcept {
     return rule.finish(parts.total(), n);
   }
 
  private:
-  // Returns the sum of the squares of one block of at most measured_block values: eight partial sums, in the order it tells.
+  // Returns the sum of the squares of a block of at most measured_block values: of eight partial sums, in the order told there.
   template <class T>
   static double squares_of_block(T const* values, std::int64_t n) {
     PARALLAX_NO_CONTRACT
@@ -356,7 +356,7 @@ struct RowOps<HostSpace> {
       if (detail::machine_is_wider()) return detail::apply_span_wider<scaled>(arguments...);
     detail::apply_span<scaled>(arguments...);
   }
-  // Runs the loop over rows, likewise.
+  // Runs the loop over rows, compiled for wider vectors if this machine has them.
   template <bool scaled, class... Arguments>
   static void each_row(Arguments const&... arguments) noexcept {
     if constexpr (detail::may_widen)

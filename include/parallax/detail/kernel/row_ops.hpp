@@ -17,7 +17,7 @@ namespace parallax::inline v0_2 {
 
 // The rows of one owner, in the order of their keys, from `first` on; a default directory takes keys for rows. Every operation
 // on rows by key finds a row by this call, on the host and in kernels, which are handed a directory by value: a table with
-// another way to its rows changes this type alone. Another owner's key is a precondition violated.
+// another order of its rows changes this type alone. Another owner's key is a precondition violated.
 template <class Key>
 struct Directory {
   // The key of the owner's first row; 0 if keys are rows.
@@ -53,7 +53,7 @@ enum class Rest : std::int64_t {
 // An optimizer's rule, and the number of its first step. Devices take rows by these through the steps that have passed them by.
 template <class Rule>
 struct NumberedRule {
-  // 1 for the first step of the variable.
+  // The number of the rule's first step; the variable's first one is 1.
   std::int64_t step;
   // The change of an element by its steps.
   Rule rule;
@@ -66,7 +66,7 @@ template <class Rule>
 struct KeptRules {
   // Ascending by step: a rule is of all steps before the next one's.
   NumberedRule<Rule> const* rules = nullptr;
-  // The number of them.
+  // The number of rules.
   std::int64_t count = 0;
   // The last step without rest.
   std::int64_t restless = 0;
@@ -136,19 +136,19 @@ inline constexpr std::size_t sum_chunk = 64;
 inline constexpr std::int64_t measured_block = 4096;
 
 // The adding of many sums, first of a row's blocks and then of rows: in groups of this many, counted from the first. A group is
-// added in order, from zero; the groups' sums are numbers, added in groups likewise, until one is left. So up to this many are
+// added in order, from zero; the groups' sums are numbers, added in groups again, until one is left. So up to this many are
 // added one after another, and a GPU adds the groups of more side by side.
 inline constexpr std::size_t sum_group = 64;
 
 // A rank's rows in their place, without ownership: row k is the sum, like `coalesce`'s, of rows `order[offsets[k]]` …
-// `order[offsets[k + 1] - 1]`; without an order, row k itself. Ranks that find each other's memory tell it in place of sending
-// rows, and the owner reads theirs by it.
+// `order[offsets[k + 1] - 1]`; without an order, row k itself. Between ranks that find each other's memory it takes the place
+// of sent rows: the owner reads the lender's by it.
 template <class T>
 struct LentRows {
   // The rows to be summed, in the lender's memory; they stay until the borrower is done.
   RowsView<T const> rows;
   // Positions of rows, run after run; null if rows are lent as they are.
-  std::uint32_t const *order = nullptr, *offsets = nullptr;  // the beginning of each run in `order`; null likewise
+  std::uint32_t const *order = nullptr, *offsets = nullptr;  // the beginning of each run in `order`, or null, too
 };
 
 // In place of a scale: gradients as they are, without a question at run time.
@@ -160,8 +160,8 @@ struct Averaged {
   T divisor, scale = T{1};  // factor of the quotients: a clip, for example
 };
 
-// Padded batches of a table, and the way of their errors to the host: a table's state has one, of its memory's space. In the
-// host's memory no table is padded; detail/kernel/cuda/padded_batches.hpp has those of a device.
+// Padded batches of a table, and the telling of their errors to the host: a table's state has one, of its memory's space. In
+// the host's memory no table is padded; detail/kernel/cuda/padded_batches.hpp has those of a device.
 template <MemorySpace Space>
 class PaddedBatches {
  public:

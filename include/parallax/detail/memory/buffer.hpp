@@ -28,7 +28,7 @@ class Buffer {
   explicit Buffer(std::size_t size) { resize(size); }
   // Takes over the memory of `other`, left empty, without capacity; pointers to elements stay valid.
   Buffer(Buffer&& other) noexcept { swap(other); }
-  // Likewise; then this buffer's own memory is given back to the space.
+  // Takes over the memory of `other`, left empty, without capacity; this buffer's own memory is given back to the space.
   Buffer& operator=(Buffer&& other) noexcept {
     Buffer{std::move(other)}.swap(*this);
     return *this;
@@ -58,21 +58,21 @@ class Buffer {
 
   // Returns the first element, in memory of the space; null as long as nothing was ever allocated.
   T* data() noexcept { return data_; }
-  // Returns it likewise, for reading.
+  // Returns the first element for reading; null as long as nothing was ever allocated.
   T const* data() const noexcept { return data_; }
-  // Returns the elements in use, as the last resize has set them.
+  // Returns the number of elements in use, as the last resize has set it.
   std::size_t size() const noexcept { return size_; }
-  // Returns the largest size for a resize without an allocation; the size in bytes is this times `sizeof(T)`.
+  // Returns the most elements for a resize without an allocation; the size in bytes is this times `sizeof(T)`.
   std::size_t capacity() const noexcept { return capacity_; }
   // Returns true if no element is in use; memory may be held nevertheless.
   bool empty() const noexcept { return size_ == 0; }
   // Returns element i of size(), unchecked; only if the host may read.
   T& operator[](std::size_t i) noexcept { return data_[i]; }
-  // Returns it likewise, for reading.
+  // Returns element i of size(), for reading, unchecked; only if the host may read.
   T const& operator[](std::size_t i) const noexcept { return data_[i]; }
   // Returns all elements in use as one range, valid until the next resize beyond the capacity.
   std::span<T> span() noexcept { return {data_, size_}; }
-  // Returns them likewise, for reading.
+  // Returns all elements in use as one range for reading, valid until the next resize beyond the capacity.
   std::span<T const> span() const noexcept { return {data_, size_}; }
 
   // Exchanges memory and sizes with `other`, outgrown blocks included; nothing is copied, no element moves.

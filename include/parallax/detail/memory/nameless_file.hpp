@@ -37,32 +37,32 @@ struct NamelessFile {
     std::uint64_t id, gone;
   };
 
-  // Null if there is no file.
+  // The beginning of the mapping; null if there is no file.
   std::byte* memory = nullptr;
-  // Without the page at the end.
+  // The mapped bytes, without the page at the end.
   std::size_t bytes = 0;
-  // Unique on the host.
+  // The file's number, unique on the host.
   std::uint64_t id = 0;
   // The open descriptor of an own file; -1 for a found one, and for a closed one.
   int file = -1;
   // The process that made or found it.
   Birth birth;
 
-  // Local. Makes a file of this process, of at least so many bytes, all zeros. Null after a failure, with the reason in
-  // `errno`, like `find`.
+  // Local. Returns a new file of this process, of at least so many bytes, all zeros; `unmap` and `close` give it back. Its
+  // `memory` is null after a failure, with the reason in `errno`.
   static NamelessFile make(std::size_t at_least);
-  // Local. Returns the file around a place, of this process or another one.
+  // Local. Returns a mapping of a place's file, of any process, for `unmap` to end. `memory` is null on failure: see `errno`.
   static NamelessFile find(Place const& place);
 
-  // Returns the place of memory inside this process's own file.
+  // Returns the place of the address `at` inside this process's own file, for `find` in other processes.
   Place place_of(std::byte const* at) const { return {id, static_cast<std::uint64_t>(at - memory), bytes, process(), file}; }
   Mark& mark() const { return *reinterpret_cast<Mark*>(memory + bytes); }
-  // Ends this process's mapping alone; the others stay.
+  // Ends this process's mapping alone; other processes keep theirs.
   void unmap() const noexcept;
   // Closes the file: nobody can find it any more; mappings stay.
   void close() const noexcept;
-  // Own files only: moves the bytes, at the same address, to another file, known as this one from now on. A process that has
-  // found it before has the old one. False if there is no other file; then nothing has changed.
+  // Moves the bytes of an own file, at the same address, to another file, known as this one from now on. A process that has
+  // found it before has the old one. Returns false if there is no other file; then nothing has changed.
   bool renew() noexcept;
   // Marks the file as given back, and frees its pages at once for all processes with a mapping. In a forked child of its
   // process it does nothing.

@@ -42,9 +42,9 @@ class Block::Layout {
         by_short_{std::max<std::int64_t>(short_rows_, 1)},
         by_owners_{owners} {}
 
-  // Returns the rows of the whole table.
+  // Returns the number of rows of the whole table.
   constexpr std::int64_t rows() const { return rows_; }
-  // Returns the number of owners with rows dealt to them.
+  // Returns the number of owners, with rows dealt to them or without.
   PARALLAX_HOST_DEVICE constexpr int owners() const { return static_cast<int>(by_owners_.divisor()); }
 
   // Returns the place of a row, 0 <= row < rows(): the piece by division, then the rows before it at its owner.
@@ -66,7 +66,7 @@ class Block::Layout {
     return first_row(owner + turn * owners()) + within;
   }
 
-  // Returns the rows of one owner: its long pieces and its short ones.
+  // Returns the number of rows of one owner: of its long pieces and its short ones.
   constexpr std::int64_t local_rows(int owner) const {
     if (short_rows_ == 0) return long_pieces_of(owner);
     std::int64_t const count = (rows_ - long_pieces_) / short_rows_;

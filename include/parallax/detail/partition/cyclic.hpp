@@ -15,18 +15,18 @@ namespace detail {
 // owner r mod owners, as local row r / owners, for any number of pieces.
 class RoundRobin {
  public:
-  // Made by layouts: at least one owner and one piece, and rows >= 0. If every owner has as many pieces, one each says the
-  // same.
+  // Made by layouts: at least one owner and one piece, and rows >= 0. If every owner has as many pieces, one piece for each
+  // says the same.
   RoundRobin(std::int64_t rows, int owners, std::int64_t pieces)
       : rows_{rows}, by_pieces_{pieces % owners == 0 ? owners : pieces}, by_owners_{owners} {}
 
-  // Returns the rows of the whole table.
+  // Returns the number of rows of the whole table.
   constexpr std::int64_t rows() const { return rows_; }
-  // Returns the number of owners with pieces dealt to them.
+  // Returns the number of owners, with pieces dealt to them or without.
   PARALLAX_HOST_DEVICE constexpr int owners() const { return static_cast<int>(by_owners_.divisor()); }
-  // Returns the rows of a full round: the given pieces, or the owners, if these divide the pieces.
+  // Returns the number of rows of a full round: the given pieces, or the owners, if these divide the pieces.
   PARALLAX_HOST_DEVICE constexpr std::int64_t pieces() const { return by_pieces_.divisor(); }
-  // Returns the round of a row.
+  // Returns the number of a row's round, from 0.
   PARALLAX_HOST_DEVICE constexpr std::int64_t round_of(std::int64_t row) const { return by_pieces_.quotient(row); }
 
   // Returns the place of a row, by two divisions at most.
@@ -34,7 +34,7 @@ class RoundRobin {
     std::int64_t const round = round_of(row);
     return locate(round, row - round * pieces());
   }
-  // Returns the place of the row of a round in this piece: behind its owner's rows of earlier rounds.
+  // Returns the place of the row that a round has in this piece: behind its owner's rows of earlier rounds.
   PARALLAX_HOST_DEVICE constexpr Location locate(std::int64_t round, std::int64_t piece) const {
     if (pieces() == by_owners_.divisor()) return {static_cast<int>(piece), round};
     std::int64_t const turn = by_owners_.quotient(piece);
@@ -48,7 +48,7 @@ class RoundRobin {
     return round * pieces() + turn * owners() + owner;
   }
 
-  // Returns the rows of one owner: its pieces of every full round, and of the last.
+  // Returns the number of rows of one owner: of its pieces of every full round, and of the last.
   constexpr std::int64_t local_rows(int owner) const {
     std::int64_t const rounds = round_of(rows_), rest = rows_ - rounds * pieces();
     return rounds * pieces_of(owner) + dealt_to(rest, owner, owners());

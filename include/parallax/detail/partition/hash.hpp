@@ -37,7 +37,7 @@ class Shuffle {
  private:
   static constexpr std::uint64_t first_factor = 0xff51afd7ed558ccd, second_factor = 0xc4ceb9fe1a85ec53;
 
-  // Returns the first number below the size that the steps with these factors lead to.
+  // Returns the first number below the size to which the steps with these factors lead from `from`.
   PARALLAX_HOST_DEVICE constexpr std::int64_t walk(std::int64_t from, std::uint64_t first, std::uint64_t second) const {
     auto value = static_cast<std::uint64_t>(from);
     do {
@@ -85,10 +85,10 @@ class Hash::Layout : detail::RoundRobin {
   // Kernels may locate rows.
   static constexpr bool on_device = true;
 
-  // Made by `Hash::layout`: shuffles the rows of this deal.
+  // Made by `Hash::layout`: shuffles the rows of this deal, and keeps a copy of it.
   explicit Layout(RoundRobin const& dealt) : RoundRobin{dealt}, shuffle_{dealt.rows()} {}
 
-  // The shuffle changes none of these.
+  // The deal's numbers of rows, of owners, and of an owner's rows: the shuffle changes none of these.
   using RoundRobin::rows, RoundRobin::owners, RoundRobin::local_rows;
   // Returns the place of a row, 0 <= row < rows(): the place of its number in the shuffle.
   PARALLAX_HOST_DEVICE constexpr Location locate(std::int64_t row) const { return RoundRobin::locate(shuffle_(row)); }

@@ -16,7 +16,7 @@ enum class PartitionerLack {
   nothing, copies, name, pieces, layout, layout_copies, rows, owners, locate, global_row, local_rows
 };
 
-// Returns the first missing member, in the order of the concepts.
+// Returns the first missing member, in the order of the concepts; `nothing` if there is none.
 template <class P>
 consteval PartitionerLack partitioner_lacks() {
   if constexpr (!std::copyable<P>) {

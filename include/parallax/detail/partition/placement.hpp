@@ -20,8 +20,8 @@ class Placement {
   // The partitioner's layout of a table.
   using Layout = decltype(std::declval<P const&>().layout(std::int64_t{}, int{}));
 
-  // Deals so many rows, within Index's range, to so many owners. Throws the errors of the partitioner's `layout`. Takes time
-  // and memory in proportion to the owners, beside the layout's.
+  // Deals `rows`, within Index's range, to so many owners. Throws the errors of the partitioner's `layout`, and std::bad_alloc.
+  // Takes time and memory in proportion to the owners, beside the layout's.
   Placement(P const& partitioner, std::int64_t rows, int owners) : layout_{partitioner.layout(rows, owners)} {
     bases_.reserve(static_cast<std::size_t>(owners) + 1);
     std::int64_t base = 0;
@@ -32,17 +32,17 @@ class Placement {
     bases_.push_back(static_cast<Index>(base));
   }
 
-  // Returns the rows of the whole table: the number of keys.
+  // Returns the number of rows of the whole table, which is the number of keys.
   std::int64_t rows() const { return layout_.rows(); }
-  // Returns the number of owners with rows dealt to them.
+  // Returns the number of owners, with rows dealt to them or without.
   int owners() const { return layout_.owners(); }
   // Returns the first key of an owner; for owners() the number of keys.
   Index base(int owner) const { return bases_[static_cast<std::size_t>(owner)]; }
-  // Returns the rows of an owner; 0 for owner -1, the number of a rank that owns nothing.
+  // Returns the number of rows of an owner; 0 for owner -1, the number of a rank that owns nothing.
   std::int64_t local_rows(int owner) const { return owner < 0 ? 0 : base(owner + 1) - base(owner); }
   // Returns the first key of each owner and the number of keys: owners() + 1 numbers. Valid as long as the placement.
   std::span<Index const> bases() const { return bases_; }
-  // Returns the layout, for work that locates rows itself.
+  // Returns the layout, valid as long as the placement, for work that locates rows itself.
   Layout const& layout() const { return layout_; }
 
   // Returns the key of a row, 0 <= row < rows().
@@ -55,9 +55,9 @@ class Placement {
     auto const owner = std::upper_bound(bases_.begin(), bases_.end() - 1, key) - bases_.begin() - 1;
     return layout_.global_row(static_cast<int>(owner), key - bases_[static_cast<std::size_t>(owner)]);
   }
-  // Returns the owner of a row.
+  // Returns the number of a row's owner, 0 <= row < rows().
   int owner(std::int64_t row) const { return layout_.locate(row).owner; }
-  // Returns the row with number `local` of an owner.
+  // Returns the row of the whole table with number `local` in the shard of an owner.
   std::int64_t global_row(int owner, std::int64_t local) const { return layout_.global_row(owner, local); }
 
  private:

@@ -1,5 +1,5 @@
 // The search for a number of pieces: timed steps under a few numbers, and a model for the number of least time.
-// `Session::search_pieces` begins one for a variable under Auto, and each step tells it its time.
+// `Session::search_pieces` begins one for a variable under Auto, and each step adds its time.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct SearchOptions {
 
 // Searches the K of the least t(K) = a + b / K + c · K: the model of Parallax (Kim et al., EuroSys 2019, section 3.2). The
 // first probes are the number in force, four times and a quarter of it; each further one lies at the minimum of the model,
-// fitted to all probes, until it was tried before. The winner is the fastest tried number. A pure function of the seconds told
-// to it: ranks agree if they are told the same.
+// fitted to all probes, until it was tried before. The winner is the fastest tried number. Its numbers depend on the added
+// seconds alone: ranks agree if they add equal ones.
 template <class Seconds = double>
 class BasicPieceSearch {
  public:
@@ -42,11 +42,11 @@ class BasicPieceSearch {
     options_.least = std::clamp<std::int64_t>(options_.least, 1, options_.most);
   }
 
-  // Returns the number for the next step.
+  // Returns the number of pieces for the next step.
   std::int64_t pieces() const { return pieces_; }
   // Returns true if the search is over: `pieces` is then the winner.
   bool done() const { return done_; }
-  // Returns the probes so far, in their order. Valid until the next `add`.
+  // Returns the probes so far, in their order: a view, valid until the next `add` or `visit`.
   Slice<Probe const> probes() const { return probes_; }
   // Returns the number of steps so far, counted or let pass.
   std::int64_t steps() const { return steps_; }
@@ -62,8 +62,8 @@ class BasicPieceSearch {
     items.list("search.probes", probes_, {}, Share::world);
   }
 
-  // Adds a step with `pieces()`: its time on the slowest rank. Called once after each, on all ranks with the same number. Does
-  // nothing once the search is over.
+  // Adds a step with `pieces()`: its seconds on the slowest rank. Local; called after each step, on all ranks with the same
+  // number. Does nothing once the search is over.
   void add(Seconds seconds) {
     if (done_) return;
     ++steps_;

@@ -21,16 +21,16 @@ template <Partitioner P = Cyclic>
 struct Turned : P {
   // The type's name, in signatures and errors.
   static constexpr std::string_view name = "Turned";
-  // Its number among `turns`.
+  // The number of this turn, from 0.
   std::int64_t turn = 0, turns = 1;  // number of turns
 
   Turned() = default;
-  // Makes turn `number` of `of`, of the rows as `dealt` deals them.
+  // Makes turn `number` of `of` turns, of the rows as `dealt` deals them.
   explicit Turned(std::int64_t number, std::int64_t of, P dealt = {}) : P{std::move(dealt)}, turn{number}, turns{of} {}
 
   // Locates rows as P's layout does, and then turns the owner; defined below.
   class Layout;
-  // Returns the layout of so many rows. Throws P's errors as well.
+  // Returns the layout of so many rows. Throws P's errors, and Error (invalid_argument) for a turn outside [0, turns).
   Layout layout(std::int64_t rows, int owners) const {
     auto dealt = P::layout(rows, owners);
     if (turns < 1 || turn < 0 || turn >= turns)
@@ -58,9 +58,9 @@ class Turned<P>::Layout {
   // Made by `Turned::layout`: 0 <= by < owners.
   Layout(Dealt dealt, int by) : dealt_{std::move(dealt)}, by_{by} {}
 
-  // Returns the rows of the whole table.
+  // Returns the number of rows of the whole table.
   std::int64_t rows() const { return dealt_.rows(); }
-  // Returns the number of owners with rows dealt to them.
+  // Returns the number of owners, with rows dealt to them or without.
   PARALLAX_HOST_DEVICE int owners() const { return dealt_.owners(); }
   // Returns the place of a row: as many rows into the shard as at P's owner.
   PARALLAX_HOST_DEVICE Location locate(std::int64_t row) const {
@@ -70,11 +70,11 @@ class Turned<P>::Layout {
   }
   // Returns the row at a place: the inverse of `locate`.
   std::int64_t global_row(int owner, std::int64_t local) const { return dealt_.global_row(before(owner), local); }
-  // Returns the rows of one owner: the rows of P's owner turned to it.
+  // Returns the number of rows of one owner: of P's owner whose rows are turned to it.
   std::int64_t local_rows(int owner) const { return dealt_.local_rows(before(owner)); }
 
  private:
-  // Returns P's owner of this owner's rows.
+  // Returns the number of P's owner whose rows this owner has.
   int before(int owner) const { return owner < by_ ? owner - by_ + owners() : owner - by_; }
 
   Dealt dealt_;

@@ -23,9 +23,9 @@
 #include "parallax/memory/cuda.hpp"
 
 namespace parallax::inline v0_2 {
-// Works on the caller's device memory, in the order of the queue's stream; scratch comes from the queue's memory. `wait` and
-// copies to or from the host's memory wait for the stream. Nothing else waits. Everything may throw Error (device,
-// out_of_memory). The bits are equal to those by RowOps<HostSpace>.
+// Works on the caller's device memory, in the order of the queue's stream; scratch comes from the queue's memory. `await`,
+// `wait`, and by it `read` and copies to or from the host's memory, wait for the stream. Nothing else waits. Everything may
+// throw Error (device, out_of_memory). The bits are equal to those by RowOps<HostSpace>.
 template <>
 struct RowOps<CudaSpace> {
   // The space of the memory worked on.
@@ -44,19 +44,19 @@ struct RowOps<CudaSpace> {
   void copy_bytes(void* to, void const* from, std::size_t bytes) const {
     device::copy(to, from, bytes, cudaMemcpyDeviceToDevice, stream());
   }
-  // Copies n elements from the host's memory. Waits for the stream: `from` may then be used again.
+  // Copies n elements from the host's memory. Waits, as `wait` does: `from` may then be used again.
   template <class T>
   void from_host(T* to, T const* from, std::size_t n) const {
     device::copy(to, from, n * sizeof(T), cudaMemcpyHostToDevice, stream());
     wait();
   }
-  // Copies n elements to the host's memory. Waits for the stream: they are then there.
+  // Copies n elements to the host's memory. Waits, as `wait` does: they are then there.
   template <class T>
   void to_host(T* to, T const* from, std::size_t n) const {
     device::copy(to, from, n * sizeof(T), cudaMemcpyDeviceToHost, stream());
     wait();
   }
-  // Returns one value, after a wait for the stream.
+  // Returns one value of device memory, after a `wait`.
   template <class T>
   T read(T const* value) const {
     T copy{};
@@ -70,29 +70,29 @@ struct RowOps<CudaSpace> {
     device::check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize");
   }
   // Blocks the thread until the event, recorded in the stream, is reached; under the deadline of the queue's communicator, if
-  // there is one.
+  // there is one, which then throws its errors.
   void await(CudaEvent const& event) const { queue_.await(event); }
 
   // Returns a rule of the step at hand in the form taken by `apply_rows` and its like. In a captured step, `state` gives by
-  // `next_rule` the rule of the steps after it.
+  // `next_rule` the rule of the steps after it, and outlives the capture.
   template <class Rule, class State>
   device::PlacedRule<Rule> placed(Rule const& rule, State const& state) const {
     return {rule, place<Rule>(state)};
   }
-  // Returns null; in a captured step, the address of that rule.
+  // Returns null; in a captured step, the place of the state's rule in device memory, which the capture owns.
   template <class Rule, class State>
   Rule const* place(State const& state) const {
     auto* const capture = device::Capture::of(stream());
     return capture ? capture->template place<Rule>(state) : nullptr;
   }
-  // As returned by `placed`.
+  // The type returned by `placed`.
   template <class Rule>
   using Placed = device::PlacedRule<Rule>;
-  // As taken by `settle_rows`.
+  // The type of ages taken by `settle_rows`.
   template <class Rule>
   using Ages = device::RowAges<Rule>;
 
-  // Copies n values to device memory, aligned to 4 bytes as their size is, by kernels that carry them: nothing is waited for.
+  // Copies n values to device memory, aligned to 4 bytes as their size is, by kernels that carry them: `from` is free at once.
   template <class T>
   void put(T* to, T const* from, std::size_t n) const {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % 4 == 0 && sizeof(T) <= device::ByteList::capacity);
@@ -133,16 +133,16 @@ struct RowOps<CudaSpace> {
     CudaQueue queue_;
     device::CopyList list_;
   };
-  // An empty list of copies, to be put in this stream.
+  // Returns an empty list of copies, to be put in this stream.
   Copies copies() const { return Copies{queue_}; }
-  // The copies of a list, of device memory.
+  // Makes the copies of a list within device memory, by one kernel.
   template <class List>
   void copy_all(List const& list) const;
   // Writes the bytes of a list, carried by the kernel, to device memory at a multiple of 4.
   template <class List>
   void put_bytes(List const& list, std::byte* to) const;
 
-  // Returns the tables of a stack as taken by `place_ids`: their first rows and the begins of bags, as many for each; of one
+  // Returns a view of the tables of a stack for `place_ids`: their first rows and the begins of bags, as many for each; of one
   // table both are empty. In device memory.
   template <class Index>
   static device::StackView<Index> stack(std::span<Index const> firsts, std::span<std::uint32_t const> begins) {
@@ -157,25 +157,25 @@ struct RowOps<CudaSpace> {
                  bool hashes, Index* keys) const;
   // Returns how many numbers `take_offsets` leaves behind the begins of bags.
   static constexpr std::size_t blocks_of_offsets(std::size_t bags) { return device::blocks_of_offsets(bags); }
-  // begins[b] = offsets[b], for `bags` and the end of the last, and `blocks_of_offsets(bags)` numbers behind it: zeros, unless
-  // they are no offsets of n indices. None is above n. In device memory.
+  // Sets begins[b] = offsets[b], for `bags` and the end of the last, at most n, and behind them `blocks_of_offsets(bags)`
+  // counts of wrong offsets: zeros if all ascend from 0 to n. In device memory.
   template <class Offset>
   void take_offsets(Offset const* offsets, std::size_t bags, std::size_t n, std::uint32_t* begins) const;
-  // rows[i] = the row of the table behind keys[i], as the layout says: the inverse of place_ids. Keys are below the number of
-  // rows. There are `most` of them, or, unless `count` is null, *count, in device memory.
+  // Sets rows[i] = the row of the table behind keys[i], as the layout says: the inverse of place_ids. Keys are below the number
+  // of rows. There are `most` of them, or, unless `count` is null, *count, in device memory.
   template <class Layout, class Index>
   void rows_of_keys(Index const* keys, std::size_t most, std::uint32_t const* count, Layout const& layout, Index const* bases,
                     Index* rows) const;
-  // out[i] = keys[i] for the first *count of `most` keys, and `none` for the others.
+  // Sets out[i] = keys[i] for the first *count of `most` keys, and = `none` for the others. In device memory.
   template <class Index>
   void take_keys(Index const* keys, std::size_t most, std::uint32_t const* count, Index none, Index* out) const;
   // Groups `out.count` keys in [0, bound), as unique_with_inverse does; `keys` and `out` lie in device memory.
   template <class Index>
   void group_keys(Index const* keys, std::int64_t bound, device::GroupingView<Index> const& out) const;
 
-  // Of groups in device memory: told[k] = the first distinct key >= bases[first + k * stride], for k below `cuts`; behind them
-  // the number of distinct keys below `bound`, the number of positions of the others (one key at most), and the sum of
-  // `wrongs`, at most 256 numbers. From here on this key is no distinct one; no base is above it. All lies in device memory.
+  // Cuts groups in device memory: told[k] = the number of the first distinct key >= bases[first + k * stride], for k below
+  // `cuts`; behind them the number of distinct keys below `bound`, the number of positions of the others (one key at most), and
+  // the sum of `wrongs`, at most 256 numbers. From here on this key is no distinct one; no base is above it. In device memory.
   template <class Index>
   void cut_groups(device::GroupingView<Index> const& groups, Index const* bases, std::size_t first, std::size_t stride,
                   std::size_t cuts, std::int64_t bound, std::span<std::uint32_t const> wrongs, std::uint32_t* told) const;
@@ -190,44 +190,44 @@ struct RowOps<CudaSpace> {
   // rank has sent bound + 1 there is none at all.
   template <class Index>
   void drop_padding(device::GroupingView<Index> const& groups, std::int64_t bound) const;
-  // out[k - first] = the number of positions of distinct key k, for k in [first, last) as far as there are keys.
+  // Sets out[k - first] = the number of positions of distinct key k, for k in [first, last) as far as there are keys.
   template <class Index>
   void run_lengths(device::GroupingView<Index> const& groups, std::size_t first, std::size_t last, std::uint32_t* out) const;
-  // out[k - first] = the sum of `counts`, one for each position, over the positions of distinct key k, for k in [first, last);
-  // 1, a divisor without effect, if there is no such key.
+  // Sets out[k - first] = the sum of `counts`, one for each position, over the positions of distinct key k, for k in [first,
+  // last); 1, a divisor without effect, if there is no such key.
   template <class Index>
   void sum_counts(std::span<std::uint32_t const> counts, device::GroupingView<Index> const& groups, std::size_t first,
                   std::size_t last, std::uint32_t* out) const;
 
-  // Returns, by position of a batch, the number of its distinct key, in device memory, for gather_rows.
+  // Returns, by position of a batch, the number of its distinct key, a view of `groups` in device memory, for gather_rows.
   template <class Index>
   static std::span<std::uint32_t const> inverse(device::GroupingView<Index> const& groups) {
     return {groups.inverse, groups.count};
   }
-  // Returns the positions of a batch, run after run, in device memory, for gather_rows.
+  // Returns the positions of a batch, run after run, a view of `groups` in device memory, for gather_rows.
   template <class Index>
   static std::span<std::uint32_t const> order(device::GroupingView<Index> const& groups) {
     return {groups.order, groups.count};
   }
 
-  // Row k - first of out, packed, = the sum of the rows of `values` at the positions of distinct key k, for k in [first, last);
-  // zeros if there is no such key. Scratch: a row for 64 positions.
+  // Sets row k - first of out, packed, = the sum of the rows of `values` at the positions of distinct key k, for k in [first,
+  // last); zeros if there is no such key. Scratch: a row for 64 positions.
   template <class T, class Index>
   void coalesce(RowsView<std::type_identity_t<T> const> values, device::GroupingView<Index> const& groups, std::size_t first,
                 std::size_t last, T* out) const;
-  // Row i of out = table row `directory(indices[i])`; indices may repeat.
+  // Sets row i of out = table row `directory(indices[i])`, zeros if it is beyond the table; indices may repeat.
   template <class T, class Index>
   void gather_rows(RowsView<std::type_identity_t<T> const> table, std::span<Index> indices,
                    Directory<std::remove_const_t<Index>> directory, T* out) const;
-  // Likewise from a table of numbers of 16 bits, widened.
+  // Gathers rows as gather_rows does, from a table of numbers of 16 bits, widened.
   template <class W, class Index>
   void widen_rows(RowsView<W const> table, std::span<Index> indices, Directory<std::remove_const_t<Index>> directory,
                   computed_type<W>* out) const;
-  // Table row `directory(indices[i])` = row i of rows. The indices differ, although the host takes equal ones too.
+  // Sets table row `directory(indices[i])` = row i of rows. The indices differ, although the host takes equal ones too.
   template <class T, class Index>
   void scatter_rows(RowsView<T> table, std::span<Index> indices, Directory<std::remove_const_t<Index>> directory,
                     std::type_identity_t<T> const* rows) const;
-  // out = rows [first, last), packed: by one copy.
+  // Copies rows [first, last) to out, packed: by one copy.
   template <class T>
   void pack_rows(RowsView<std::type_identity_t<T> const> rows, std::size_t first, std::size_t last, T* out) const {
     auto const row_bytes = static_cast<std::size_t>(rows.width) * sizeof(T);
@@ -239,29 +239,29 @@ struct RowOps<CudaSpace> {
                     "cudaMemcpy2DAsync");
   }
 
-  // As `coalesce`, of terms never stored; everything named by `terms` lies on the device.
+  // Sums as `coalesce` does, term i in place of row i, terms never stored; everything named by `terms` lies on the device.
   template <class T, class Index>
   void coalesce_terms(RowTerms<T> const& terms, device::GroupingView<Index> const& groups, std::size_t first, std::size_t last,
                       T* out) const {
     sum_terms(terms, groups.order, groups.offsets, first, last, out, groups.inverse, groups.count);
   }
-  // Row k of out = the sum of the terms `offsets[k]` … `offsets[k + 1] - 1`, zeros if there are none: bags pooled.
+  // Sets row k of out = the sum of the terms `offsets[k]` … `offsets[k + 1] - 1`, zeros if there are none: bags pooled.
   template <class T>
   void sum_term_runs(RowTerms<T> const& terms, std::span<std::uint32_t const> offsets, T* out) const {
     sum_terms(terms, nullptr, offsets.data(), 0, offsets.size() - 1, out, nullptr, 0);
   }
-  // As the host's place_in_bags; everything lies on the device. If one of `wrongs` is not 0 bags begin anywhere, and no index
-  // is in one.
+  // Places a batch in bags as the host's place_in_bags does; everything lies on the device. If one of `wrongs`, counts of wrong
+  // offsets, is not 0 bags begin anywhere, and no index is in one.
   template <class T, class Index>
   void place_in_bags(std::span<std::uint32_t const> begins, device::GroupingView<Index> const& groups, std::uint32_t* of_index,
                      std::uint32_t* kept, T* shares, std::span<std::uint32_t const> wrongs) const;
-  // Row i of out = the term `positions[i]` alone.
+  // Sets row i of out = the term `positions[i]` alone, times its factor.
   template <class T>
   void gather_terms(RowTerms<T> const& terms, std::span<std::uint32_t const> positions, T* out) const {
     sum_terms(terms, positions.data(), nullptr, 0, positions.size(), out, nullptr, 0);
   }
-  // Runs [first, last) of terms, in an order unless it is null; without offsets each term is a run. Of a grouping of `count`
-  // positions the `inverse` is given: then chunks of 64 terms of a run are summed side by side, with a row for 64 of scratch.
+  // Sums runs [first, last) of terms to out, in `order` unless it is null; with null offsets each term is a run. Of a grouping
+  // of `count` positions the `inverse` is given: then chunks of 64 terms of a run are summed side by side, by scratch.
   template <class T>
   void sum_terms(RowTerms<T> const& terms, std::uint32_t const* order, std::uint32_t const* offsets, std::size_t first,
                  std::size_t last, T* out, std::uint32_t const* inverse, std::size_t count) const;
@@ -271,13 +271,13 @@ struct RowOps<CudaSpace> {
   void copy_from(T* out, std::type_identity_t<T> const* in, std::int64_t n) const {
     copy_bytes(out, in, static_cast<std::size_t>(n) * sizeof(T));
   }
-  // Element by element, `out += in`, of n contiguous elements.
+  // Adds element by element, `out += in`, n contiguous elements.
   template <class T>
   void add_to(T* out, std::type_identity_t<T> const* in, std::int64_t n) const;
-  // Widens n contiguous numbers of 16 bits.
+  // Widens n contiguous numbers of 16 bits, from `in` to `out`.
   template <class W>
   void widen_elements(W const* in, std::size_t n, computed_type<W>* out) const;
-  // Rounds n contiguous numbers to 16 bits.
+  // Rounds n contiguous numbers to 16 bits, from `in` to `out`.
   template <class W>
   void narrow_elements(computed_type<W> const* in, std::size_t n, W* out) const;
   // Divides n contiguous elements by `divisor`, by true divisions.
@@ -286,18 +286,18 @@ struct RowOps<CudaSpace> {
   // Divides row i of `values`, of `width` elements, by `counts[i]`. Kernels must be able to access both.
   template <class T>
   void scale_rows_down(T* values, std::int64_t width, std::span<std::uint32_t const> counts) const;
-  // Of rows of width + 1 elements the last divides the others, if it is more than one.
+  // Divides each of the rows, of width + 1 elements, by its last element, if more than one; the last one itself stays.
   template <class T>
   void scale_counted_rows_down(T* values, std::int64_t rows, std::int64_t width) const;
 
-  // *out = the sum of all rows' squares, as defined by Findings.
+  // Sets *out, in device memory, = the sum of all rows' squares, as defined by Findings.
   template <class T>
   void sum_of_row_squares(RowsView<T const> rows, double* out) const;
-  // *out = the first non-finite element in the order of rows; if all are finite, one of row `rows.rows`, a row out of range.
+  // Sets *out, in device memory, = the first non-finite element in the order of rows; one of row `rows.rows` if all are finite.
   template <class T>
   void first_non_finite(RowsView<T const> rows, NonFiniteElement* out) const;
 
-  // Computes a rule's measures of n elements, whose slots may move: a number of `out` for each sum.
+  // Computes a rule's measures of n elements, whose slots may move: a number of `out`, in device memory, for each sum.
   template <class T, class Rule, class... S>
   void measure_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients, std::type_identity_t<T> scale,
                         Rule const& rule, double* out, S*... slot) const;
@@ -310,44 +310,44 @@ struct RowOps<CudaSpace> {
   template <std::size_t K, class Rule>
   DeviceBuffer<Finished<K, Rule>> finish_rule(Rule const& rule, MeasuredParts<K> parts, std::int64_t n) const;
 
-  // For each of n elements: `rule(parameter, gradient, slots…)`, as the host's. `scale`: a T, Unscaled or `Averaged<T>`;
-  // `rule`: an optimizer's, or the result of finish_rule.
+  // Calls `rule(parameter, gradient, slots…)` for each of n elements, as the host's does. `scale`: a T, Unscaled or
+  // `Averaged<T>`; `rule`: an optimizer's, or the result of finish_rule.
   template <class T, class Scale, class Rule, class... S>
   void apply_elements(std::int64_t n, T* parameters, std::type_identity_t<T> const* gradients, Scale scale, Rule const& rule,
                       S*... slot) const;
 
-  // The slots of a rule as apply_rows and its like take them.
+  // Returns views of a rule's slots, as apply_rows and its like take them.
   template <class... S>
   static device::Slots<S...> slot_tables(RowsView<S>... tables) {
     return device::Slots<S...>{tables...};
   }
-  // Tables may be of numbers of 16 bits, rounded as they are written; gradients and slots are of the type of computation.
-  // For table rows `directory(indices[i])`, by the packed rows of `gradients`. The indices differ; if `count`, of device
-  // memory, is not null, only the first *count are some. `element_slots` and `row_slots`: by the function above.
+  // Applies the rule to table rows `directory(indices[i])`, by the packed rows of `gradients`. A table of numbers of 16 bits is
+  // rounded as it is written; gradients and slots have the type of computation. The indices differ; if `count`, of device
+  // memory, is not null, only the first *count are some. Rows above 48 KiB of a rule that measures: Error (invalid_argument).
   template <class T, class Index, class Rule, class ElementSlots, class RowSlots>
   void apply_rows(std::span<Index> indices, std::uint32_t const* count, Directory<std::remove_const_t<Index>> directory,
                   RowsView<T> table, computed_type<T> const* gradients, computed_type<T> scale, Rule const& rule,
                   ElementSlots const& element_slots, RowSlots const& row_slots) const;
-  // As `coalesce`, a division and apply_rows in one: by sums, never stored, of the rows of `values` by `groups`. Sums are
-  // divided by `divisor`, or by `counts`, one for each distinct key, in device memory, unless null.
+  // Sums as `coalesce` does, divides, and applies as apply_rows does, in one: sums of the rows of `values` by `groups`, never
+  // stored. They are divided by `divisor`, or by `counts`, one for each distinct key, in device memory, unless null.
   template <class T, class Index, class Rule, class ElementSlots, class RowSlots>
   void apply_runs(RowsView<computed_type<T> const> values, device::GroupingView<Index> const& groups,
                   Directory<Index> directory, computed_type<T> divisor, std::uint32_t const* counts, RowsView<T> table,
                   Rule const& rule, ElementSlots const& element_slots, RowSlots const& row_slots) const;
-  // All rows of `table`, in order, by gradients `gradients.stride` apart. With `skips` the number behind a gradient says how
-  // many named its row: if none did, the row is left alone.
+  // Applies the rule to all rows of `table`, in order, by gradients `gradients.stride` apart. With `skips` the number behind a
+  // gradient says how many named its row: if none did, the row is left alone.
   template <class T, class Rule, class ElementSlots, class RowSlots>
   void apply_spaced_rows(RowsView<T> table, RowsView<computed_type<T> const> gradients, bool skips, computed_type<T> scale,
                          Rule const& rule, ElementSlots const& element_slots, RowSlots const& row_slots) const;
 
-  // Table rows `directory(indices[i])` take the steps missed by them, as `ages` says, each with a gradient of zero: the bits of
-  // as many apply_rows. The indices differ; if `count`, of device memory, is not null, only the first *count are some. Rules
-  // that measure rows measure them in every step.
+  // Takes table rows `directory(indices[i])` through the steps missed by them, as `ages` says, each with a gradient of zero:
+  // the bits of as many apply_rows. The indices differ; if `count`, of device memory, is not null, only the first *count are
+  // some. Rules that measure rows measure them in every step.
   template <class T, class Index, class Rule, class ElementSlots, class RowSlots>
   void settle_rows(std::span<Index> indices, std::uint32_t const* count, Directory<std::remove_const_t<Index>> directory,
                    device::RowAges<Rule> const& ages, RowsView<T> table, ElementSlots const& element_slots,
                    RowSlots const& row_slots) const;
-  // Likewise for all rows of `table`, in order; `ages.settled` begins with the first row's.
+  // Settles all rows of `table`, in order, as settle_rows does; `ages.settled` begins with the first row's.
   template <class T, class Rule, class ElementSlots, class RowSlots>
   void settle_all_rows(device::RowAges<Rule> const& ages, RowsView<T> table, ElementSlots const& element_slots,
                        RowSlots const& row_slots) const;
@@ -356,13 +356,13 @@ struct RowOps<CudaSpace> {
   CudaQueue queue_;
 };
 
-// Work on a queue's memory, for exchanges. Copies `bytes` within device memory, in the order of the queue's stream.
+// Copies `bytes` within device memory, in the order of the queue's stream, for exchanges; the ranges do not overlap.
 inline void copy_bytes(CudaQueue const& queue, void* to, void const* from, std::size_t bytes) {
   RowOps<CudaSpace>{queue}.copy_bytes(to, from, bytes);
 }
-// An empty list of copies within device memory, for one kernel in the order of the queue's stream.
+// Returns an empty list of copies within device memory, for one kernel in the order of the queue's stream.
 inline RowOps<CudaSpace>::Copies copies_of(CudaQueue const& queue) { return RowOps<CudaSpace>::Copies{queue}; }
-// Element by element, `out += in`, of n contiguous elements, in the order of the queue's stream: used for sums over ranks.
+// Adds element by element, `out += in`, n contiguous elements, in the order of the queue's stream: used for sums over ranks.
 template <class T>
 void add_elements(CudaQueue const& queue, T* out, T const* in, std::size_t n) {
   RowOps<CudaSpace>{queue}.add_to(out, in, static_cast<std::int64_t>(n));
@@ -372,7 +372,7 @@ template <class W>
 void widen_elements(CudaQueue const& queue, W const* in, std::size_t n, computed_type<W>* out) {
   RowOps<CudaSpace>{queue}.widen_elements(in, n, out);
 }
-// Rounds n contiguous numbers to 16 bits, likewise: the encoding of NarrowWire.
+// Rounds n contiguous numbers to 16 bits, in the order of the queue's stream: the encoding of NarrowWire.
 template <class W>
 void narrow_elements(CudaQueue const& queue, computed_type<W> const* in, std::size_t n, W* out) {
   RowOps<CudaSpace>{queue}.narrow_elements(in, n, out);

@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<T>(N))
   }
 }
 
-// Places indices of bags that begin anywhere: no index is in one, and two of them do not claim the same.
+// Writes, for bags that begin anywhere, that no index is in one: two of them do not claim the same.
 template <class T>
 __device__ void place_in_none(std::uint64_t bags, std::uint64_t count, std::uint32_t* of_index, std::uint32_t* kept,
                               T* shares) {
@@ -135,12 +135,12 @@ __global__ void __launch_bounds__(block_threads)
 
 }  // namespace detail
 
-// Row k - first of out, packed, = the sum of the terms of run k, for k in [first, last): of the terms
-// order[offsets[k]] … order[offsets[k + 1] - 1]; zeros if there are none.
-// Without an order the terms are in it; without offsets each is a run. All arrays of `terms` lie on the device. The bits are
-// those of parallax::sum_terms. A run is summed by one team, so a long one takes its time. Its chunks are summed side by side
-// if the runs are those of a grouping of `count` positions, with its `inverse`, and there is `scratch`, aligned to 256 bytes,
-// of sums_scratch_bytes<T>(count, width).
+// Sets row k - first of out, packed, = the sum of the terms of run k, for k in [first, last): of the terms order[offsets[k]] …
+// order[offsets[k + 1] - 1]; zeros if there are none. With a null `order` the terms are in order; with null offsets each is a
+// run. All arrays lie on the device. The bits are those of parallax::sum_terms. A run is summed by one team, so a long one
+// takes its time. Its chunks are summed side by side if the runs are those of a grouping of `count` positions, with its
+// `inverse`, and there is `scratch`, aligned to 256 bytes, of sums_scratch_bytes<T>(count, width), free once the stream has
+// come so far. Throws Error (device).
 template <class T>
 void sum_terms(cudaStream_t stream, RowTerms<T> const& terms, std::uint32_t const* order, std::uint32_t const* offsets,
                std::uint64_t first, std::uint64_t last, T* out, std::uint32_t const* inverse = nullptr, std::uint64_t count = 0,

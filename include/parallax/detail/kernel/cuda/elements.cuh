@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(block_threads) add_to_kernel(T* out, T const* 
   });
 }
 
-// Grid: as above. Memory: `in` is read once, `out` is written once.
+// Grid: as of add_to_kernel. Memory: `in` is read once, `out` is written once.
 template <int N, class From, class To>
 __global__ void __launch_bounds__(block_threads) convert_kernel(From const* in, std::uint64_t n, To* out) {
   std::uint64_t const whole = n / N;
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(block_threads) convert_kernel(From const* in, 
   for (std::uint64_t i = whole * N + thread_number(); i < n; i += thread_count()) out[i] = narrowed<To>(widened(in[i]));
 }
 
-// Grid and memory: as above.
+// Grid: as of add_to_kernel. Memory: all is read once and written once.
 template <int N, class T>
 __global__ void __launch_bounds__(block_threads) scale_down_kernel(T* values, std::uint64_t n, Computed<T> divisor) {
   for_each_pack<N>(n, [&]<int M>(std::uint64_t first) {
@@ -62,7 +62,7 @@ __device__ void add_eighths(double const (&held)[sums][threads], unsigned count,
       part = add(part, held[threadIdx.x / partial_sums][k]);
   __syncthreads();
 }
-// out[s]: the parts of sum s, added: of pairs, of pairs of pairs, of all.
+// Sets out[s] = the parts of sum s, added: of pairs, of pairs of pairs, of all.
 template <unsigned sums>
 __device__ void put_sums_of_eighths(double part, double* out) {
   constexpr unsigned threads = sums * partial_sums;
@@ -101,7 +101,7 @@ struct NumbersOfRows {
 
   std::uint64_t rows, of_row;
 
-  // Returns rows of one number as numbers of one row, and likewise empty ones.
+  // Returns the numbers, with rows of one number, or of none, for one row.
   static NumbersOfRows of(std::uint64_t rows, std::uint64_t of_row) {
     if (rows > 1 && of_row > 1) return {rows, of_row};
     return {1, rows * of_row};
@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(block_threads) add_groups_kernel(double const*
 
 }  // namespace detail
 
-// out[i] += in[i]. 16-bit elements are added in float and rounded once.
+// Adds n elements, out[i] += in[i]. 16-bit elements are added in float and rounded once. Throws Error (device).
 template <class T>
 void add_to(cudaStream_t stream, T* out, std::type_identity_t<T> const* in, std::uint64_t n) {
   detail::with_packs(
@@ -161,7 +161,7 @@ void add_to(cudaStream_t stream, T* out, std::type_identity_t<T> const* in, std:
       RowsView<T>{out, 1, 0}, RowsView<T const>{in, 1, 0});
 }
 
-// out[i] = in[i] as another type of numbers: widened, or rounded to the nearest.
+// Sets out[i] = in[i] as another type of numbers, n of them: widened, or rounded to the nearest. Throws Error (device).
 template <class From, class To>
 void convert(cudaStream_t stream, From const* in, std::uint64_t n, To* out) {
   if (n == 0) return;
@@ -170,7 +170,7 @@ void convert(cudaStream_t stream, From const* in, std::uint64_t n, To* out) {
       RowsView<From const>{in, 1, 0}, RowsView<To const>{out, 1, 0});
 }
 
-// values[i] /= divisor: a true division, not a multiplication by the reciprocal.
+// Divides n values by `divisor`: true divisions, not a multiplication by the reciprocal. Throws Error (device).
 template <class T>
 void scale_down(cudaStream_t stream, T* values, std::uint64_t n, Computed<T> divisor) {
   detail::with_packs(
@@ -183,8 +183,8 @@ inline std::uint64_t measured_blocks(std::int64_t n) {
   return detail::ceil_div(static_cast<std::uint64_t>(n), static_cast<std::uint64_t>(measured_block));
 }
 
-// out[i * measured_blocks(width) + b], in device memory, = the sum of the squares of block b of row i, in double. add_blocks
-// makes RowOps<HostSpace>::sum_of_row_squares of them.
+// Sets out[i * measured_blocks(width) + b], in device memory, = the sum of the squares of block b of row i, in double.
+// add_blocks makes RowOps<HostSpace>::sum_of_row_squares of them. Throws Error (device).
 template <class T>
 void sum_of_squares(cudaStream_t stream, RowsView<T const> rows, double* out) {
   std::uint64_t const blocks = measured_blocks(rows.width), all = blocks * static_cast<std::uint64_t>(rows.rows);
@@ -199,10 +199,10 @@ inline std::uint64_t numbers_to_add(std::uint64_t rows, std::uint64_t of_row) {
   for (; !left.last(); all += left.count()) left = left.added();
   return all;
 }
-// out[k] = sum k of the blocks of `rows` rows, `of_row` of each; number k of block b is numbers[b * sums + k]. They are added
-// by the rule of sum_group: the blocks of each row, and then the rows. Of no blocks it is zero. `numbers` has room for
+// Sets out[k] = sum k of the blocks of `rows` rows, `of_row` of each; number k of block b is numbers[b * sums + k]. They are
+// added by the rule of sum_group: the blocks of each row, and then the rows. Of no blocks it is zero. `numbers` has room for
 // `numbers_to_add` of each sum; behind the blocks' come each launch's results for the next. Up to 4096 blocks of one row, or
-// rows of one block, take one launch, up to 2^24 two. Rows of several blocks take one or two more.
+// rows of one block, take one launch, up to 2^24 two. Rows of several blocks take one or two more. Throws Error (device).
 template <unsigned sums>
 void add_blocks(cudaStream_t stream, double* numbers, std::uint64_t rows, std::uint64_t of_row, double* out) {
   for (auto left = detail::NumbersOfRows::of(rows, of_row);; left = left.added()) {

@@ -20,7 +20,7 @@ class Findings<CudaSpace> {
  public:
   // Forgets all searches, and keeps the memory.
   void clear() { sought_.clear(), bytes_ = 0; }
-  // Local. Remembers a search of `rows`, and returns the number of its answer.
+  // Local. Remembers a search of `rows`, which stay as they are until all has `arrived`, and returns its number, from 0.
   template <class T>
   std::uint32_t seek(Sought what, RowsView<T const> rows) {
     sought_.push_back({what, rows, bytes_});
@@ -28,7 +28,7 @@ class Findings<CudaSpace> {
     return static_cast<std::uint32_t>(sought_.size() - 1);
   }
   // Starts all searches in the order of the stream, and the copy of their answers; called once after the last `seek`. Throws
-  // Error (device, out_of_memory).
+  // Error (device, out_of_memory; misuse if the stream is captured).
   void start(RowOps<CudaSpace> const& ops) {
     if (sought_.empty()) return;
     there_.resize_with_slack(bytes_);
@@ -41,12 +41,12 @@ class Findings<CudaSpace> {
   // Returns true if the answers are here, without waiting; true if nothing was sought. Throws Error (device).
   bool arrived() const { return sought_.empty() || brought_at_->reached(); }
 
-  // Returns the sum of all rows together, in double, with the bits of the host's. Only once it has `arrived`.
+  // Returns the sum of the squares of all rows of search `number`, in double, with the host's bits. Only once it has `arrived`.
   template <class>
   double sum_of_squares(std::size_t number) const {
     return *here<double>(number);
   }
-  // Returns the first in the order of rows; none if all are finite. Only once it has `arrived`.
+  // Returns the first element of search `number`, row by row, that is not finite; none if all are. Only once it has `arrived`.
   template <class>
   std::optional<NonFiniteElement> first_non_finite(std::size_t number) const {
     NonFiniteElement const first = *here<NonFiniteElement>(number);

@@ -33,8 +33,8 @@ struct Scaling {
 
 namespace detail {
 
-// Gradients of rows already summed, packed. A source, like RunSums and SpacedRows: `get` gives N columns of gradient k, and a
-// source with `skip` says the rows to be left alone.
+// Gradients of rows already summed, packed; does not own. A source, like RunSums and SpacedRows: `get` gives N columns of
+// gradient k, and a source with `skip` says the rows to be left alone.
 template <class V>
 struct PackedRows {
   using value_type = V;
@@ -49,8 +49,8 @@ struct PackedRows {
   }
 };
 
-// Gradients of rows already summed, `stride` apart. With `skips` the number behind a gradient counts the namings of its row: an
-// unnamed row is left alone.
+// Gradients of rows already summed, `stride` apart; does not own. With `skips` the number behind a gradient counts the namings
+// of its row: an unnamed row is left alone.
 template <class V>
 struct SpacedRows {
   using value_type = V;
@@ -89,7 +89,7 @@ __device__ std::int64_t updated_row(Index const* indices, std::uint64_t k, Direc
   return indices ? directory(indices[k]) : static_cast<std::int64_t>(k);
 }
 
-// Gets N columns of gradient k, scaled for a rule.
+// Writes to `gradients` N columns of gradient k, from `column` on, scaled for a rule.
 template <int N, class Source, class C>
 __device__ void get_scaled(Source const& source, Scaling<C> const& scaling, std::uint64_t k, std::int64_t column,
                            Strict<C> (&gradients)[N]) {

@@ -14,8 +14,8 @@
 
 namespace parallax::inline v0_2 {
 
-// Groups of either origin. The device's groups are brought to the host in parts, each by one copy. The host waits for it as
-// long as the queue's `await` does. All memory stays for the next batch. Everything may throw Error (device, out_of_memory).
+// Groups made by either side. Parts of the device's come to the host by a copy each, awaited by the queue's `await`; in a
+// captured step that is Error (misuse). All memory stays for the next batch. All may throw Error (device, out_of_memory).
 template <class Index>
 class Groups<Index, CudaSpace> {
   using Ops = RowOps<CudaSpace>;
@@ -29,20 +29,20 @@ class Groups<Index, CudaSpace> {
     explicit Keys(Groups& groups) : groups_{&groups} {}
     // Returns the number of keys; the host waits for an unknown one.
     std::size_t size() const { return groups_ ? groups_->size() : 0; }
-    // Returns a number not below it; nothing is waited for.
+    // Returns a number not below size(); nothing is waited for.
     std::size_t most() const { return groups_ ? groups_->most() : 0; }
     // Returns the keys in the host's memory; they are brought, and waited for, if they are not there.
     std::span<Index const> here() const { return groups_->keys_here(); }
     // Returns device memory with room for `most()`: the first of them are keys, as many as `count` says.
     std::span<Index const> there(Ops const& ops) const { return {groups_->keys_there(ops), groups_->most()}; }
-    // Returns the number of keys, in device memory.
+    // Returns the place of the number of keys, in device memory.
     std::uint32_t const* count(Ops const& ops) const { return groups_->there(ops).distinct; }
 
    private:
     Groups* groups_ = nullptr;
   };
 
-  // Groups keys of the host's, there: the device is sent the groups when operations ask for them.
+  // Groups keys in the host's memory, on the host, with unique_with_inverse's errors; the device gets the groups on demand.
   void group_here(Ops const& ops, std::span<Index const> keys, std::int64_t bound, SortScratch<Index>& scratch) {
     ops_.emplace(ops);
     RowOps<HostSpace>::unique_with_inverse(keys, bound, host_, scratch);
@@ -56,8 +56,8 @@ class Groups<Index, CudaSpace> {
     begin_there(ops, count);
     ops.group_keys(keys, bound + 1, view_);
   }
-  // Groups likewise, cut at bases[first], bases[first + stride], … and padded, so each owner has as many places: a place takes
-  // a distinct key's part, and `size()` is known. Nothing is brought to the host. `wrongs` and `tally` lie in device memory.
+  // Groups keys as `group` does, cut at bases[first], bases[first + stride], … and padded to as many places for each owner:
+  // places count as distinct keys, `size()` is known. `wrongs`, counts of wrong offsets, and `tally` lie on the device.
   void group_padded(Ops const& ops, Index const* keys, std::size_t count, Index const* bases, std::size_t first,
                     std::size_t stride, std::int64_t bound, device::Padding const& padding,
                     std::span<std::uint32_t const> wrongs, device::PaddingTally* tally) {
@@ -74,19 +74,19 @@ class Groups<Index, CudaSpace> {
     view_ = padded, whole_ = padded_.data(), room_ = places;
     distinct_ = places;
   }
-  // Drops the padding of arrived groups: `bound` and keys above it are no keys.
+  // Drops the padding of keys that arrived from ranks: `bound` and keys above it are no keys.
   void drop_padding(std::int64_t bound) { ops_->drop_padding(view_, bound); }
-  // Drops the last key, grouped here, for indices that take no part: its run stays in `order`, and it is no distinct key.
+  // Drops the greatest distinct key, grouped by the host, for indices that take no part: its run stays in `order`.
   void drop_last() {
     host_.keys.resize(host_.keys.size() - 1);
     --*distinct_;
   }
-  // Returns true if the device has made them, and not the host.
+  // Returns true if the device has made the groups, and not the host.
   bool made_there() const { return made_there_; }
 
   // Cuts groups made by the device. Puts in the queue: the beginnings of the runs of keys cut by bases[first], bases[first +
-  // stride], …, `cuts` of them, in device memory; and the number of keys below `bound`, for the last one may be `bound`, for
-  // indices that take no part. By one copy the host gets these numbers, and the sum of `wrongs`, which lie there.
+  // stride], …, `cuts` of them; and the number of keys below `bound`, for the last one may be `bound`, for indices that take no
+  // part. One copy takes these numbers to the host, and the sum of `wrongs`, counts of wrong offsets in device memory.
   void cut(Index const* bases, std::size_t first, std::size_t stride, std::size_t cuts, std::int64_t bound,
            std::span<std::uint32_t const> wrongs) {
     told_.resize_with_slack(cuts + 3);
@@ -95,16 +95,16 @@ class Groups<Index, CudaSpace> {
   }
   // Returns true if the host has the numbers of the last `cut`, without waiting.
   bool cut_is_here() const { return brought_at_->reached(); }
-  // Waits for the numbers of the last `cut`.
+  // Waits for the numbers of the last `cut`, as the queue's `await` does.
   void await_cut() const { ops_->await(*brought_at_); }
   // Further numbers of a cut.
   struct Told {
     // Number of indices that take no part.
     std::size_t none;
-    // The sum of the given numbers.
+    // The sum of the `wrongs` given to `cut`.
     std::size_t wrong;
   };
-  // Writes the beginnings of the runs, once they are here.
+  // Writes the beginnings of the runs to `begins`, and returns the other numbers; only once `cut_is_here`.
   Told take_cut(std::span<std::size_t> begins) {
     auto const* const numbers = brought<std::uint32_t>();
     std::copy_n(numbers, begins.size(), begins.data());
@@ -114,7 +114,7 @@ class Groups<Index, CudaSpace> {
 
   // Returns the number of grouped keys.
   std::size_t count() const { return count_; }
-  // Returns a number not below the distinct ones.
+  // Returns a number not below size(); nothing is waited for.
   std::size_t most() const { return distinct_ ? *distinct_ : count_; }
   // Returns the number of distinct keys; the host waits for an unknown one.
   std::size_t size() const {
@@ -126,7 +126,7 @@ class Groups<Index, CudaSpace> {
     return *distinct_;
   }
 
-  // Returns all of it in the host's memory; brought, and waited for, if it is not there.
+  // Returns the whole Grouping in the host's memory, until other keys are grouped; brought, and waited for, if it is not there.
   Grouping<Index> const& here() {
     if (here_ == Here::all) return host_;
     std::size_t const u = size();
@@ -138,7 +138,7 @@ class Groups<Index, CudaSpace> {
     here_ = Here::all;
     return host_;
   }
-  // Returns the distinct keys alone, likewise.
+  // Returns the distinct keys alone in the host's memory, until other keys are grouped; brought, and waited for, if not there.
   std::span<Index const> keys_here() {
     if (here_ == Here::nothing) {
       std::size_t const u = size();
@@ -154,16 +154,16 @@ class Groups<Index, CudaSpace> {
     if (!there_) send(ops);
     return view_;
   }
-  // Returns the distinct keys, ascending, likewise.
+  // Returns the distinct keys, ascending, in device memory, sent as by `there`.
   Index const* keys_there(Ops const& ops) { return there(ops).keys; }
-  // Returns a reference to the distinct keys.
+  // Returns a reference to the distinct keys of these groups, which outlive it.
   Keys named() { return Keys{*this}; }
 
  private:
   // The host's part of the groups.
   enum class Here : unsigned char { nothing, keys, all };
 
-  // Returns the arrays of so many keys in one block of memory, one after the other; of the distinct keys there are `named`.
+  // Returns views of the arrays of `count` keys in one block of memory, one behind another; of distinct keys there are `named`.
   static device::GroupingView<Index> arrays(std::byte* block, std::size_t named, std::size_t count) {
     auto* const numbers = reinterpret_cast<std::uint32_t*>(block + named * sizeof(Index));
     return {reinterpret_cast<Index*>(block),
@@ -173,7 +173,7 @@ class Groups<Index, CudaSpace> {
             numbers + named + 1 + 2 * count,
             static_cast<std::uint32_t>(count)};
   }
-  // Returns the bytes of such a block.
+  // Returns the bytes of the block for `arrays`.
   static std::size_t bytes_of(std::size_t named, std::size_t count) {
     return named * sizeof(Index) + (named + 2 + 2 * count) * sizeof(std::uint32_t);
   }
@@ -201,14 +201,14 @@ class Groups<Index, CudaSpace> {
     view_ = arrays(const_cast<std::byte*>(upload_.start(ops.stream())), named, count_);
     there_ = true;
   }
-  // Puts in the queue a copy to pinned memory, and an event behind it.
+  // Puts in the queue a copy to pinned memory, and an event behind it, `brought_at_`.
   void bring(void const* from, std::size_t bytes) const {
     brought_.resize_with_slack(bytes);
     if (!brought_at_) brought_at_.emplace();
     device::copy(brought_.data(), from, bytes, cudaMemcpyDeviceToHost, ops_->stream());
     brought_at_->record(ops_->stream());
   }
-  // Returns the last copy, as elements.
+  // Returns the bytes of the last copy as elements of E.
   template <class E>
   E const* brought() const {
     return reinterpret_cast<E const*>(brought_.data());

@@ -82,7 +82,7 @@ constexpr auto updating_elements(slot_types<S...>) {
   return &Ops::apply_elements<T, Scale, Rule, parallax::detail::slot_type<S, computed_type<T>>...>;
 }
 
-// Returns the functions of a rule that measures a whole tensor: its sums, the rule made of them, and the latter applied.
+// Returns the functions of a rule that measures a whole tensor: its sums, the rule made of them, and this rule applied.
 template <class T, std::size_t sums, class Rule, class... S>
 constexpr auto measuring(slot_types<S...>) {
   using Finished = Ops::Finished<sums, Rule>;

@@ -83,7 +83,7 @@ inline unsigned grid_for(std::uint64_t work, unsigned waves = 4) {
   return static_cast<unsigned>(std::min<std::uint64_t>(work, std::max(1u, multiprocessors() * 8 * waves)));
 }
 
-// Launches a kernel that strides over `work`, of which a block takes `each` at a time.
+// Launches a kernel that strides over `work`, of which a block takes `each` at a time. Returns and throws as `launch` does.
 template <class... P>
 void launch_over(cudaStream_t stream, std::uint64_t work, unsigned each, void (*kernel)(P...),
                  std::type_identity_t<P>... arguments) {

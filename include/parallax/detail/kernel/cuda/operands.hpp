@@ -44,20 +44,20 @@ struct Padding {
   std::uint32_t owners = 0;
   // Most keys to each owner.
   std::uint32_t capacity = 0;
-  // Makes indices outside the table errors, by which a batch misfits.
+  // True if an index outside the table is an error: the batch then misfits, and is left out on all ranks.
   bool refuses = false;
 };
 // Parts of batches without a place, summed over all batches of a padded table. All zeros at first.
 struct PaddingTally {
-  // Indices outside the table that took no part.
+  // The number of indices outside the table that took no part.
   std::uint64_t dropped = 0;
-  // Indices outside the table as errors.
+  // The number of indices outside the table that were errors.
   std::uint64_t refused = 0;
-  // Wrong offsets of bags.
+  // The number of wrong offsets of bags.
   std::uint64_t wrong = 0;
-  // Runs of keys longer than the capacity.
+  // The number of runs of keys to an owner longer than the capacity.
   std::uint64_t overflows = 0;
-  // Length of the longest of them.
+  // The keys of the longest such run.
   std::uint64_t longest = 0;
 };
 
@@ -110,7 +110,7 @@ struct Slots;
 // The slots of an optimizer without state, and the end of every list.
 template <>
 struct Slots<> {
-  // Calls `f()`: there is no table left.
+  // Returns `f()`: there is no table left.
   template <class F>
   decltype(auto) with_on_host(F const& f) const {
     return f();
@@ -128,7 +128,7 @@ struct Slots<S, Rest...> {
   // Makes the slots of a rule, in its order.
   explicit Slots(RowsView<S> table, RowsView<Rest>... tables) : first{table}, rest{tables...} {}
 
-  // Calls `f(table…)`, on the host: launchers ask all tables before they choose a kernel.
+  // Returns `f(table…)`, called on the host: launchers ask all tables before they choose a kernel.
   template <class F>
   decltype(auto) with_on_host(F const& f) const {
     return rest.with_on_host([&](auto... tables) -> decltype(auto) { return f(first, tables...); });
@@ -145,7 +145,7 @@ template <class Rule>
 struct PlacedRule {
   // The rule of the step at hand.
   Rule rule;
-  // Null, or its place instead.
+  // Null, or the place of the rule in device memory, read instead.
   Rule const* there = nullptr;
 };
 
@@ -159,7 +159,7 @@ struct RowAges {
   KeptRules<Rule> kept;
   // Rows are brought up to this step.
   std::int64_t last;
-  // Null, or the place of the step after it instead, of a captured step, and of the rules.
+  // Null, or, in a captured step, the place of the step after the last, read in place of `last` and `kept`.
   LaunchedStep<Rule> const* next = nullptr;
   // True if the next step is going to move the rows itself, so they are as of it from here on.
   bool updates = false;

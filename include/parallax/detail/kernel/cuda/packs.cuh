@@ -98,7 +98,7 @@ void with_packs(F const& f, RowsView<T>... tables) {
   else f.template operator()<1>();
 }
 
-// Returns the threads that share a row: the fewest with as few steps as 32.
+// Returns the number of threads that share a row of `packs` packs: the fewest with as few steps as 32.
 inline unsigned lanes_for(std::int64_t packs) {
   if (packs < 1) return 1;
   std::uint64_t const steps = ceil_div(static_cast<std::uint64_t>(packs), warp_lanes);
@@ -106,7 +106,7 @@ inline unsigned lanes_for(std::int64_t packs) {
 }
 inline unsigned teams_for(unsigned lanes) { return block_threads / lanes; }  // in a block
 
-// Launches a kernel whose teams stride over `rows`, of `packs` packs each. The lanes of a team are its last argument.
+// Launches a kernel whose teams stride over `rows`, of `packs` packs each; its last argument: a team's lanes. As `launch`.
 template <class... P, class... A>
 void launch_teams(cudaStream_t stream, std::uint64_t rows, std::int64_t packs, void (*kernel)(P...), A const&... arguments) {
   unsigned const lanes = lanes_for(packs);

@@ -25,9 +25,9 @@ class PaddedBatches<CudaSpace> {
   using Ops = RowOps<CudaSpace>;
 
  public:
-  // Begins, by the constructor of a padded table, before anything else: so many keys go to each owner, and `most_rows` is the
-  // index type's limit. Throws Error (invalid_argument) for a capacity that makes no sense, and for more rows than leave room
-  // for two more keys.
+  // Begins, by the constructor of a padded table, before anything else: `capacity` keys go to each owner, and `most_rows` is
+  // the index type's limit. Throws Error (invalid_argument), of `rank`, for a capacity of 0 or above 2^31 - 2, and for more
+  // rows than leave room for two more keys.
   template <class State>
   void begin(State const& state, std::uint32_t capacity, std::int64_t most_rows, int rank) {
     auto const refuse = [&](std::string_view why) { throw Error{Errc::invalid_argument, rank, "Variable", state.name(), why}; };
@@ -40,7 +40,7 @@ class PaddedBatches<CudaSpace> {
   // Returns true if batches are padded.
   bool on() const { return capacity_ > 0; }
 
-  // Pads a plan, called by plans if batches are padded: see RowPlan::pad_there. `tell` later reports keys without a place.
+  // Pads a plan of `count` indices, with keys written by `place(keys)`; waits for nothing. `tell` reports keys without a place.
   template <class State, class Plan, class Place>
   void pad(State& state, Plan& plan, std::size_t count, Place&& place) {
     Ops const& ops = state.ops();
@@ -49,7 +49,7 @@ class PaddedBatches<CudaSpace> {
     bring(ops);
   }
 
-  // Checks a batch, called by plans: tells the errors of earlier batches, as far as known, and throws Error (misuse) for
+  // Checks a batch, called by plans, without a wait: throws the errors of earlier batches known so far, and Error (misuse) for
   // indices of a padded table that are not `given_there`, in device memory. Also for a captured step's batches of an unpadded
   // table: the host has to know the number of rows for each owner.
   template <class State>
@@ -62,8 +62,8 @@ class PaddedBatches<CudaSpace> {
     tell(state, rank, operation, false);
     if (on() && !given_there) refuse("a padded table is indexed on its device: px::on_device(ids)");
   }
-  // Throws the error of earlier batches, told once; of the tallies at the host so far, or, if it `waits`, of all of them. The
-  // state counts dropped indices.
+  // Throws, once, the error of earlier batches: bad_id for indices outside the table, invalid_argument for wrong offsets or too
+  // many rows. By the tally at the host, or, if it `waits` for the device, the newest. The state counts dropped indices.
   template <class State>
   void tell(State& state, int rank, std::string_view operation, bool waits) {
     if (!on()) return;
@@ -82,7 +82,7 @@ class PaddedBatches<CudaSpace> {
                                              " of px::Padded, up to ", news.longest}));
   }
 
-  // Makes the graph of a captured step hold the plan, just taken from a state, and tell of its launches.
+  // Makes the graph of a captured step hold the plan, just taken from a state, and tell of its launches; else does nothing.
   template <class State, class Plan>
   void keep(State& state, Plan& plan) {
     auto* const capture = device::Capture::of(state.ops().stream());
@@ -127,7 +127,7 @@ class PaddedBatches<CudaSpace> {
     come_->record(ops.stream());
     coming_ = true, behind_ = false;
   }
-  // Returns the tally's growth since the last call, `longest` excepted.
+  // Returns the tally's growth since the last call, `longest` of all; with `wait` it first waits for the kernels so far.
   device::PaddingTally news_of(Ops const& ops, bool wait) {
     if (coming_ && (wait || come_->reached())) take(ops);
     if (wait && behind_) bring(ops), take(ops);
@@ -135,7 +135,7 @@ class PaddedBatches<CudaSpace> {
     return {known_.dropped - before.dropped, known_.refused - before.refused, known_.wrong - before.wrong,
             known_.overflows - before.overflows, known_.longest};
   }
-  // Waits for the copy on its way, if there is one.
+  // Waits for the copy on its way, if there is one, and puts it in `known_`.
   void take(Ops const& ops) {
     if (!coming_) return;
     ops.await(*come_);

@@ -80,9 +80,9 @@ __global__ void __launch_bounds__(block_threads)
 
 }  // namespace detail
 
-// keys[i] = bases[owner] + local row of ids[i], by the layout. ids[i] is a number in the table of the stack whose bags have
-// position i. Of an id outside its table, the row chosen there by its hash (`hashes`, of a table with rows), else the number of
-// all rows.
+// Sets keys[i] = bases[owner] + local row of ids[i], by the layout. ids[i] is a number in the table of the stack whose bags
+// have position i. Of an id outside its table, the row chosen there by its hash (`hashes`, of a table with rows), else the
+// number of all rows. All lies on the device. Throws Error (device).
 template <class Id, class Layout, class Index>
 void place_ids(cudaStream_t stream, Id const* ids, std::uint64_t n, Layout const& layout, Index const* bases,
                StackView<Index> const& stack, bool hashes, Index* keys) {

@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(block_threads)
     }
   }
 }
-// Launches it for packs of N elements.
+// Launches scale_rows_down_kernel for packs of N elements. Throws Error (device).
 template <int N, class T>
 void scale_rows_down(cudaStream_t stream, RowsView<T> rows, std::uint32_t const* counts) {
   if (rows.rows == 0 || rows.width == 0) return;
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(block_threads)
   if (threadIdx.x == 0) firsts[blockIdx.x] = first;
 }
 
-// Writes the element of the least number found by the blocks. Grid: one block. Memory: a number for each block is read.
+// Writes the first non-finite element, by the numbers of the blocks. Grid: one block. Memory: a number for each block is read.
 template <class T>
 __global__ void __launch_bounds__(block_threads)
     tell_first_kernel(RowsView<T const> rows, std::uint64_t const* firsts, unsigned blocks, NonFiniteElement* out) {

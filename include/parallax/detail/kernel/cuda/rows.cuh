@@ -60,7 +60,7 @@ bool try_move_rows(cudaStream_t stream, RowsView<T> table, std::span<Index const
   return true;
 }
 
-// Moves rows in the widest units of which all rows are whole numbers.
+// Gathers rows of the table, or scatters them to it, in the widest units of which all rows are whole numbers.
 template <bool gather, class T, class Index>
 void move_rows(cudaStream_t stream, RowsView<T> table, std::span<Index const> indices, Directory<Index> directory, Count count,
                T* rows) {
@@ -129,9 +129,9 @@ __global__ void __launch_bounds__(block_threads)
 
 // All of these: pointers are to memory of the device, `rows` and `out` are packed, `indices` are int32, int64 or uint32, table
 // row = directory(index), widths may be odd, elements have 2, 4 or 8 bytes. With `count`, a number in device memory of at most
-// indices.size(), only the first *count indices are used. Memory read never overlaps memory written.
+// indices.size(), only the first *count indices are used. Memory read never overlaps memory written. All throw Error (device).
 
-// Row i of out = table row directory(indices[i]), zeros if it is not below table.rows; indices may repeat.
+// Sets row i of out = table row directory(indices[i]), zeros if it is not below table.rows; indices may repeat.
 template <class T, class Index>
 void gather_rows(cudaStream_t stream, RowsView<std::type_identity_t<T> const> table, std::span<Index const> indices,
                  Directory<std::type_identity_t<Index>> directory, T* out, std::uint32_t const* count = nullptr) {
@@ -139,7 +139,7 @@ void gather_rows(cudaStream_t stream, RowsView<std::type_identity_t<T> const> ta
   detail::move_rows<true>(stream, from, indices, directory, {indices.size(), count}, out);
 }
 
-// Table row directory(indices[i]) = row i of rows; the indices differ.
+// Sets table row directory(indices[i]) = row i of rows; the indices differ.
 template <class T, class Index>
 void scatter_rows(cudaStream_t stream, RowsView<T> table, std::span<Index const> indices,
                   Directory<std::type_identity_t<Index>> directory, std::type_identity_t<T> const* rows,
@@ -148,7 +148,7 @@ void scatter_rows(cudaStream_t stream, RowsView<T> table, std::span<Index const>
   detail::move_rows<false>(stream, table, indices, directory, {indices.size(), count}, from);
 }
 
-// Table row directory(indices[i]) += row i of rows; the indices differ. 16-bit elements are added in float and rounded once.
+// Adds row i of rows to table row directory(indices[i]); the indices differ. 16-bit elements are added in float, rounded once.
 template <class T, class Index>
 void scatter_add_rows(cudaStream_t stream, RowsView<T> table, std::span<Index const> indices,
                       Directory<std::type_identity_t<Index>> directory, std::type_identity_t<T> const* rows,

@@ -1,4 +1,4 @@
-// Runs of a grouping on a CUDA device: lengths, sums of counts, cuts of sorted keys, and cut groups padded to as many places for
+// Runs of a grouping on a CUDA device: lengths, sums of counts, cuts of sorted keys, and cut groups padded to equal places for
 // each owner. Plans made by a device are cut by it, for their journeys, and padded for tables with px::Padded; if rows are
 // counted their counts are made and summed by it.
 #pragma once
@@ -56,7 +56,7 @@ __device__ std::uint32_t first_not_below(Key const* keys, std::uint32_t n, Key b
   return first;
 }
 
-// Returns the number below `end` of the last entry not above `value`; the first one is not. `at(k)` ascends.
+// Returns the number, below `end`, of the last entry not above `value`; entry 0 never is. `at(k)` is entry k, and ascends.
 template <class T, class At>
 __device__ std::uint32_t last_not_above(std::uint32_t end, T value, At const& at) {
   std::uint32_t found = 0;
@@ -163,8 +163,8 @@ __global__ void __launch_bounds__(warp_lanes) drop_padding_kernel(GroupingView<I
 
 }  // namespace detail
 
-// out[k - first] = the number of positions of distinct key k, for all u of them, or those with numbers in [first, last); `out`
-// has room for as many.
+// Sets out[k - first] = the number of positions of distinct key k, for all u of them, or those with numbers in [first, last);
+// `out`, on the device, has room for as many. Throws Error (device).
 template <class Index>
 void run_lengths(cudaStream_t stream, GroupingView<Index> const& groups, std::uint32_t* out, std::uint32_t first = 0,
                  std::uint32_t last = ~0u) {
@@ -172,8 +172,8 @@ void run_lengths(cudaStream_t stream, GroupingView<Index> const& groups, std::ui
                       out);
 }
 
-// out[k - first] = the sum of `counts` (one per position) over the positions of distinct key k, modulo 2^32; likewise, but 1 of
-// missing keys in [first, last).
+// Sets out[k - first] = the sum of `counts` (one per position) over the positions of distinct key k, modulo 2^32, for the keys
+// of run_lengths, and 1 for missing keys in [first, last). Throws Error (device).
 template <class Index>
 void sum_counts(cudaStream_t stream, std::uint32_t const* counts, GroupingView<Index> const& groups, std::uint32_t* out,
                 std::uint32_t first = 0, std::uint32_t last = ~0u) {

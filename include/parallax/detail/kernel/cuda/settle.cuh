@@ -30,7 +30,7 @@ template <class Rule>
 __device__ KeptRules<Rule> rules_of(RowAges<Rule> const& ages) {
   return ages.next ? ages.next->before : ages.kept;
 }
-// Returns the number of the rule of a step. There is no rule of a step after the last one, so most rules are of one step each.
+// Returns the number in `kept` of a step's rule. No step after the last one has a rule, so most rules are of one step each.
 template <class Rule>
 __device__ std::int64_t place_of(KeptRules<Rule> const& kept, std::int64_t step) {
   std::int64_t const later = kept.rules[kept.count - 1].step - step;  // at most so many rules behind it
@@ -137,7 +137,7 @@ __device__ void note_settled(RowAges<Rule> const& ages, std::int64_t row, std::i
   if (lane == 0 && settled <= last) ages.settled[row] = last + ages.updates;
 }
 
-// Returns the lanes of a warp that are one team of so many, a power of two.
+// Returns the mask of the lanes of the thread's warp that are its team, of `lanes`, a power of two.
 __device__ inline unsigned lanes_of_team(unsigned lanes) {
   return all_lanes >> (warp_lanes - lanes) << (threadIdx.x % warp_lanes / lanes * lanes);
 }
@@ -200,9 +200,9 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<C>(1))
 
 }  // namespace detail
 
-// Settles table rows directory(indices[k]), or without indices rows k, for all of `count`, with their slots, as of ages.last,
-// or a step later. The indices differ. Slots lie like the table; `row_slots` are of rules that measure rows. Throws Error
-// (device).
+// Settles table rows directory(indices[k]), or without indices rows k, for all of `count`, with their slots: takes them to step
+// ages.last, and notes it, or with ages.updates the step after it. The indices differ. Slots lie like the table; `row_slots`
+// are of rules that measure rows. Throws Error (device).
 template <class Index, class T, class Rule, class... S, class... R>
 void settle_rows(cudaStream_t stream, Index const* indices, detail::Count count,
                  Directory<std::type_identity_t<Index>> directory, RowAges<Rule> const& ages, RowsView<T> table,

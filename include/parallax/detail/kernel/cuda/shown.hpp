@@ -18,7 +18,7 @@ namespace device {
 // it. A Shown has one and fills it again in every step; it allocates only for more bytes than ever before.
 class Upload {
  public:
-  // Returns room for so many bytes, to be filled. Waits for the last `start`, should the device not have come that far.
+  // Returns room for `bytes`. Waits, without deadline, till the device has read the last. Throws Error (device, out_of_memory).
   std::byte* room(std::size_t bytes) {
     if (reached_) reached_->synchronize();
     pinned_.resize_with_slack(bytes);
@@ -26,7 +26,7 @@ class Upload {
     return pinned_.data();
   }
   // Sends the filled bytes, by one copy in the order of `stream`. Returns their place on the device, for work put in the stream
-  // from now on. Throws Error (device).
+  // from now on. Throws Error (device; misuse if the stream is captured).
   std::byte const* start(cudaStream_t stream) {
     if (!reached_) reached_.emplace();
     if (!pinned_.empty())
@@ -45,12 +45,12 @@ class Upload {
 
 }  // namespace device
 
-// Elements of the host's memory on the device, sent in one copy by the first question after a renewal.
+// Elements of the host's memory on the device, in a copy owned by this object; the first `of` after a `renew` sends it.
 template <class T>
 class Shown<T, CudaSpace> {
  public:
   // Returns the elements in device memory, for work put in the stream of `ops` from now on; valid until the next `of` after a
-  // `renew`. Throws Error (device, out_of_memory).
+  // `renew`. Sends them, if stale, as an Upload: with its wait, and Error (device, out_of_memory; misuse in a captured step).
   template <class Ops>
   std::span<T const> of(Ops const& ops, std::span<T const> host) {
     if (stale_) {
@@ -61,7 +61,7 @@ class Shown<T, CudaSpace> {
     }
     return {reinterpret_cast<T const*>(upload_.there()), host.size()};
   }
-  // Sends n elements written by `fill`, called with their place; they are valid until the next call. Errors as of `of`.
+  // Sends n elements written by `fill`, called with their place; they are valid until the next call. Waits and throws as `of`.
   template <class Ops, class Fill>
   std::span<T const> write(Ops const& ops, std::size_t n, Fill&& fill) {
     fill(reinterpret_cast<T*>(upload_.room(n * sizeof(T))));

@@ -28,7 +28,7 @@ inline constexpr std::uint32_t few_keys = 32 * 1024 / sizeof(Key);  // in 32 KiB
 struct alignas(4) TwoCounters {
   std::uint16_t of[2];
 };
-// Returns the number of such words for a digit: an odd number, so different digits are in different banks.
+// Returns the number of TwoCounters for a digit of so many warps: an odd number, so different digits are in different banks.
 PARALLAX_HOST_DEVICE constexpr unsigned counter_words(unsigned warps) { return (warps + 1) / 2 | 1u; }
 
 // Returns this warp's counter of a digit.
@@ -47,7 +47,7 @@ struct FewShared {
   std::uint32_t sums[warp_lanes];
 };
 
-// Returns the lanes of the warp `there` with this digit. A vote for each bit, as __match_any_sync takes a turn for each digit.
+// Returns a mask: the warp's lanes `there` with this digit. A vote for each bit, as __match_any_sync takes a turn for a digit.
 __device__ inline unsigned lanes_alike(unsigned digit, bool there) {
   unsigned alike = __ballot_sync(all_lanes, there);
   for (int bit = 0; bit < most_digit_bits; ++bit) {
@@ -57,7 +57,7 @@ __device__ inline unsigned lanes_alike(unsigned digit, bool there) {
   return alike;
 }
 
-// Finds, for each of a thread's keys, the number of its warp's keys with an equal digit before it; counts all of them.
+// Finds, for each of a thread's keys, in `ranks`, the number of its warp's keys with an equal digit before it; counts them all.
 template <class Key, int items>
 __device__ void rank_in_warp(Key const (&keys)[items], Tile<std::uint32_t> const& tile, int shift, unsigned mask,
                              TwoCounters* counters, std::uint32_t (&ranks)[items]) {
@@ -154,7 +154,7 @@ inline int significant_bits(std::int64_t bound) {
   return bound > 1 ? static_cast<int>(std::bit_width(static_cast<std::uint64_t>(bound - 1))) : 0;
 }
 
-// The scratch of a large grouping in one block of memory.
+// The parts of a large grouping's scratch in one block of memory, each by its beginning, in bytes.
 template <class Key>
 struct SortPlan {
   std::size_t keys[2], positions[2], runs, sort;
@@ -184,7 +184,7 @@ struct SortPlan {
 };
 
 // Groups many keys: numbered, sorted by CUB, the runs of every stretch counted, the groups written. `scratch` has the bytes of
-// a SortPlan. CUB is told that they are enough: asking once more takes the host long.
+// a SortPlan. CUB is told that they are enough: asking once more takes the host long. Throws Error (device).
 template <class Key, class Index>
 void group_many(cudaStream_t stream, Index const* keys, int bits, GroupingView<Index> const& out, std::byte* scratch) {
   std::uint64_t const n = out.count;
@@ -204,7 +204,7 @@ void group_many(cudaStream_t stream, Index const* keys, int bits, GroupingView<I
          out);
 }
 
-// Groups few keys, by the kernel of one block: digits are of equal width, and as few as can be.
+// Groups few keys, by the kernel of one block: digits are of equal width, and as few as can be. Throws Error (device).
 template <class Key, class Index>
 void group_few(cudaStream_t stream, Index const* keys, int bits, GroupingView<Index> const& out) {
   int const passes = (bits + most_digit_bits - 1) / most_digit_bits;
@@ -234,7 +234,7 @@ inline std::size_t group_keys_scratch_bytes(std::uint64_t n, std::int64_t bound)
 
 // Groups out.count keys, all in [0, bound), by value, in the order of a stable sort. `scratch`, aligned to 256 bytes, has
 // group_keys_scratch_bytes(out.count, bound) of them. A key outside the bound makes wrong groups, but no stray access. One
-// launch for few keys (8192, or 4096 if keys need more than 32 bits), three and the sort's for more.
+// launch for few keys (8192, or 4096 if keys need more than 32 bits), three and the sort's for more. Throws Error (device).
 template <class Index>
 void group_keys(cudaStream_t stream, Index const* keys, std::int64_t bound, GroupingView<Index> const& out, void* scratch) {
   static_assert(std::is_same_v<Index, std::int32_t> || std::is_same_v<Index, std::int64_t>);

@@ -78,7 +78,7 @@ struct Strict {
   template <class U>
     requires std::is_arithmetic_v<U>
   PARALLAX_HOST_DEVICE constexpr Strict(U number) noexcept : value{static_cast<T>(number)} {}
-  // Converts a strict number of the other width, likewise.
+  // Converts a strict number of the other width, as the language does.
   template <class U>
   PARALLAX_HOST_DEVICE constexpr Strict(Strict<U> number) noexcept : value{static_cast<T>(number.value)} {}
   // Returns the plain number, by `static_cast`: arithmetic on it is the compiler's again.
@@ -92,13 +92,13 @@ struct Strict {
   PARALLAX_HOST_DEVICE constexpr Strict operator+() const noexcept { return *this; }
   // Returns the number with the other sign, exactly.
   PARALLAX_HOST_DEVICE constexpr Strict operator-() const noexcept { return Strict{-value}; }
-  // Adds, rounded like the operator below, converted to T.
+  // Adds, rounded as by operator+, then converted to T.
   PARALLAX_HOST_DEVICE Strict& operator+=(auto b) noexcept { return *this = *this + b; }
-  // Subtracts, likewise.
+  // Subtracts, rounded as by operator-, then converted to T.
   PARALLAX_HOST_DEVICE Strict& operator-=(auto b) noexcept { return *this = *this - b; }
-  // Multiplies, likewise: never joined with a sum behind it.
+  // Multiplies, rounded as by operator*, then converted to T: never joined with a sum behind it.
   PARALLAX_HOST_DEVICE Strict& operator*=(auto b) noexcept { return *this = *this * b; }
-  // Divides, likewise: a true division.
+  // Divides, rounded as by operator/, then converted to T: a true division.
   PARALLAX_HOST_DEVICE Strict& operator/=(auto b) noexcept { return *this = *this / b; }
 };
 
@@ -108,19 +108,19 @@ PARALLAX_HOST_DEVICE auto operator+(A a, B b) noexcept {
   using T = detail::rounded_to<A, B>;
   return Strict<T>{detail::add(static_cast<T>(a), static_cast<T>(b))};
 }
-// Returns the difference, rounded likewise.
+// Returns the difference, rounded to the language's type for an operation on both.
 template <class A, detail::StrictOperands<A> B>
 PARALLAX_HOST_DEVICE auto operator-(A a, B b) noexcept {
   using T = detail::rounded_to<A, B>;
   return Strict<T>{detail::subtract(static_cast<T>(a), static_cast<T>(b))};
 }
-// Returns the product, rounded likewise, and never contracted with a sum.
+// Returns the product, rounded to the language's type for an operation on both, and never contracted with a sum.
 template <class A, detail::StrictOperands<A> B>
 PARALLAX_HOST_DEVICE auto operator*(A a, B b) noexcept {
   using T = detail::rounded_to<A, B>;
   return Strict<T>{detail::multiply(static_cast<T>(a), static_cast<T>(b))};
 }
-// Returns the quotient, rounded likewise.
+// Returns the quotient, rounded to the language's type for an operation on both.
 template <class A, detail::StrictOperands<A> B>
 PARALLAX_HOST_DEVICE auto operator/(A a, B b) noexcept {
   using T = detail::rounded_to<A, B>;
@@ -173,7 +173,7 @@ PARALLAX_HOST_DEVICE inline float widened(Float16 x) noexcept { return x; }
 PARALLAX_HOST_DEVICE inline float widened(float x) noexcept { return x; }
 PARALLAX_HOST_DEVICE inline double widened(double x) noexcept { return x; }
 
-// Rounds to the nearest, ties to even.
+// Returns x rounded to T, to the nearest, ties to even.
 template <class T>
 PARALLAX_HOST_DEVICE T narrowed(Computed<T> x) noexcept {
   if constexpr (std::is_same_v<T, __nv_bfloat16>) return __float2bfloat16_rn(x);

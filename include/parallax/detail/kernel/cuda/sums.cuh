@@ -16,8 +16,8 @@ PARALLAX_STRICT_ARITHMETIC_BEGIN
 namespace parallax::inline v0_2::device {
 namespace detail {
 
-// Returns the sum of N columns of rows order[first] … order[last - 1], in order, from a copy of the first. Rows are loaded four
-// at a time. Positions have 32 bits here, as in groupings: in registers each takes half as much.
+// Writes to `sum` the sum of N columns of rows order[first] … order[last - 1], in order, from a copy of the first. Rows are
+// loaded four at a time. Positions have 32 bits here, as in groupings: in registers each takes half as much.
 template <int N, class V>
 __device__ void sum_rows_of(RowsView<V const> values, std::uint32_t const* order, std::uint32_t first, std::uint32_t last,
                             std::int64_t column, Computed<V> (&sum)[N]) {
@@ -51,7 +51,7 @@ struct RunSums {
   std::uint32_t first_run = 0,
                 last_run = ~0u;  // the runs in demand: number first_run … last_run - 1, as far as there are any
 
-  // Gets N columns of the sum of run k, from `column` on: its first chunk, summed here, and those of `later`.
+  // Writes to `sum` N columns of the sum of run k, from `column` on: its first chunk, summed here, and those of `later`.
   template <int N>
   __device__ void get(std::uint64_t k, std::int64_t column, Computed<V> (&sum)[N]) const {
     using Sum = Pack<Computed<V>, N>;
@@ -77,7 +77,7 @@ struct RunSums {
     PARALLAX_DETAIL_AS_WRITTEN
     for (; left > 0; --left) add_chunk(take_chunk());
   }
-  // Returns N columns of the sum of the rows at sorted positions [first, last).
+  // Writes to `sum` N columns of the sum of the rows at sorted positions [first, last).
   template <int N>
   __device__ void sum_of_chunk(std::uint32_t first, std::uint32_t last, std::int64_t column, Computed<V> (&sum)[N]) const {
     sum_rows_of<N, V>(values, groups.order, first, last, column, sum);
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(block_threads, resident_blocks<Computed<V>>(N)
 }
 
 // Launches the sums of later chunks if runs can have any, and returns the source for the next kernel. `scratch` stays until
-// this kernel is done.
+// this kernel is done. Throws Error (device).
 template <int N, class V, class Index>
 RunSums<V, Index> sum_later_chunks(cudaStream_t stream, RowsView<V const> values, GroupingView<Index> const& groups,
                                    void* scratch, std::uint32_t first = 0, std::uint32_t last = ~0u) {
@@ -159,10 +159,10 @@ std::size_t sums_scratch_bytes(std::uint64_t n, std::int64_t width) {
   return n > sum_chunk ? detail::ceil_div(n, sum_chunk) * static_cast<std::size_t>(width) * sizeof(Computed<V>) : 0;
 }
 
-// Row k - first of out, packed, = the sum of the rows of `values` at the positions of distinct key k, for all u of them, or
-// those with numbers in [first, last); zeros if there is no such key, or its run is empty. The order is
+// Sets row k - first of out, packed, = the sum of the rows of `values` at the positions of distinct key k, for all u of them,
+// or those with numbers in [first, last); zeros if there is no such key, or its run is empty. The order is
 // RowOps<HostSpace>::coalesce's. 16-bit rows are summed in float; `out` is of float or of the rows' type. `scratch`, aligned to
-// 256 bytes, has sums_scratch_bytes<V>(groups.count, width) of them.
+// 256 bytes, has sums_scratch_bytes<V>(groups.count, width) of them. Throws Error (device).
 template <class V, class Index, class T>
 void coalesce(cudaStream_t stream, RowsView<V const> values, GroupingView<Index> const& groups, T* out, void* scratch,
               std::uint32_t first = 0, std::uint32_t last = ~0u) {

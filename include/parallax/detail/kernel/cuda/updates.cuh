@@ -24,7 +24,7 @@ namespace parallax::inline v0_2::device {
 
 namespace detail {
 
-// Calls f(table…) of slots, on the device.
+// Returns f(table…) of slots, called on the device.
 template <class F>
 __device__ decltype(auto) with_tables(Slots<> const&, F const& f) {
   return f();
@@ -99,7 +99,7 @@ __device__ inline Loaded<T, N> loaded_at(T* place) {
   return Loaded<T, N>{place};
 }
 
-// Returns a number for a rule of plain numbers.
+// Returns the plain number in it, for a rule of plain numbers.
 template <class T>
 __device__ inline T& plain(Strict<T>& number) {
   return number.value;
@@ -129,8 +129,8 @@ __device__ void update_pack(Rule const& rule, Strict<C> const (&gradients)[N], L
   (slot.put(), ...);
 }
 
-// Applies the rule likewise, to the gradients of `get`: parameters and slots are on their way by then, as they do not depend on
-// gradients. The rule is looked for last, so no registers hold it before.
+// Applies the rule as update_pack does, to the gradients of `get`: parameters and slots are on their way by then, as they need
+// no gradients. The rule is looked for last, so no registers hold it before.
 template <class C, int N, class Rule, class Get, class T, class... S>
 __device__ void update_ahead(Rule const& given, Get const& get, Loaded<T, N> parameters, Loaded<S, N>... slot) {
   Strict<C> gradients[N];
@@ -211,8 +211,8 @@ __device__ auto finish_row(Rule const& rule, Sums const& sums, std::int64_t widt
   return finished;
 }
 
-// Grid: eight threads a row, all teams stride over the rows. Memory: as above, but slots moved by measuring are read and
-// written twice; a row's summed gradient lies in shared memory in between.
+// Grid: eight threads a row, all teams stride over the rows. Memory: as of update_rows_kernel, but slots moved by measuring are
+// read and written twice; a row's summed gradient lies in shared memory in between.
 template <int N, class Source, class C, class T, class Index, class Rule, class ElementSlots, class RowSlots>
 __global__ void __launch_bounds__(block_threads, resident_blocks<C>(N))
     update_measured_rows_kernel(Source source, Index const* indices, Directory<Index> directory, Count count,
@@ -341,8 +341,8 @@ __global__ void __launch_bounds__(block_threads, 4)
 // Updates table row directory(keys[k]), and its slots, by the rule and the sum of the rows of `values` at the positions of
 // distinct key k, scaled, for all u distinct keys: the bits of coalesce, scaling and RowOps<HostSpace>::apply_rows, but the
 // sums are never stored. `rule`: an optimizer's `at(step)`. Slots lie like the table; `row_slots` are of rules that measure
-// rows. A rule that measures takes rows of up to 48 KiB of the type of arithmetic, else Error (invalid_argument). `scratch` as
-// for coalesce.
+// rows. Throws Error (invalid_argument) for a rule that measures, and rows above 48 KiB of the type of arithmetic; Error
+// (device). `scratch` as for coalesce.
 template <class V, class Index, class T, class Rule, class... S, class... R>
 void update_runs(cudaStream_t stream, RowsView<V const> values, GroupingView<Index> const& groups, Directory<Index> directory,
                  Scaling<Computed<T>> const& scaling, RowsView<T> table, Rule const& rule, Slots<S...> const& element_slots,
@@ -358,8 +358,8 @@ void update_runs(cudaStream_t stream, RowsView<V const> values, GroupingView<Ind
       element_slots, values, table);
 }
 
-// Updates likewise by gradients already summed, packed: row k is for table row directory(indices[k]); the indices differ. With
-// `count` only the first *count of them.
+// Updates table rows as update_runs does, by gradients already summed, packed: row k is for table row directory(indices[k]);
+// the indices differ. With `count`, in device memory, only the first *count of them. Throws as update_runs does.
 template <class V, class Index, class T, class Rule, class... S, class... R>
 void apply_rows(cudaStream_t stream, std::span<Index const> indices, Directory<Index> directory, RowsView<T> table,
                 V const* gradients, Scaling<Computed<T>> const& scaling, Rule const& rule, Slots<S...> const& element_slots,
@@ -376,7 +376,7 @@ void apply_rows(cudaStream_t stream, std::span<Index const> indices, Directory<I
 }
 
 // Measures n elements by the rule, by blocks: out[b * count + k] is sum k, of `count` in all, over block b of
-// measured_blocks(n). Slots may move, parameters do not. add_blocks makes RowOps<HostSpace>::measure_elements of them.
+// measured_blocks(n). Slots may move, parameters do not. add_blocks then adds up the blocks' sums. Throws Error (device).
 template <class V, class T, class Rule, class... S>
 void measure_elements(cudaStream_t stream, std::uint64_t n, T* parameters, V const* gradients,
                       Scaling<Computed<T>> const& scaling, Rule const& rule, double* out, S*... slot) {
@@ -387,7 +387,7 @@ void measure_elements(cudaStream_t stream, std::uint64_t n, T* parameters, V con
 }
 
 // Calls rule(parameter, gradient, slots…) for each of n elements, the gradient scaled first (`scaling.counts` is null). For
-// rules that measure nothing.
+// rules that measure nothing. Throws Error (device).
 template <class V, class T, class Rule, class... S>
 void apply_elements(cudaStream_t stream, std::uint64_t n, T* parameters, V const* gradients,
                     Scaling<Computed<T>> const& scaling, Rule const& rule, S*... slot) {

@@ -25,7 +25,7 @@ struct RowTerms {
 
 namespace detail {
 
-// Puts one term's columns into `out`, or adds them.
+// Puts columns of term i into `out`, which begins with the first of them, or adds them there.
 template <bool adds, class T>
 inline void put_term(RowTerms<T> const& terms, std::size_t i, Columns columns, T* __restrict out) {
   PARALLAX_NO_CONTRACT
@@ -45,8 +45,8 @@ inline void put_term(RowTerms<T> const& terms, std::size_t i, Columns columns, T
 
 }  // namespace detail
 
-// out = the sum of the terms at(begin), at(begin + 1), …, at(end - 1), without ever holding them all. The order is
-// RowOps::coalesce's: chunks of 64 from the first, each started by a copy, chunk sums in order. No term: zeros.
+// Sets out = the sum of the terms with numbers at(begin), at(begin + 1), …, at(end - 1), without ever holding them all. The
+// order is RowOps::coalesce's: chunks of 64 from the first, each started by a copy, chunk sums in order. No term: zeros.
 template <class T, class At>
 void sum_terms(RowTerms<T> const& terms, std::size_t begin, std::size_t end, At const& at, T* out) {
   constexpr std::int64_t tile = 256;

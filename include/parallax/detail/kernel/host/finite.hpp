@@ -14,9 +14,9 @@ namespace parallax::inline v0_2 {
 
 namespace detail {
 
-// Returns 1 for an infinite value or one not a number, else 0. By bits: no compiler's assumption of finite values changes it.
 template <class T>
 using BitsOf = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+// Returns 1 for an infinite value or one not a number, else 0. By bits: no compiler's assumption of finite values changes it.
 template <class T>
 PARALLAX_HOST_DEVICE inline BitsOf<T> is_non_finite(T value) {
   using Bits = BitsOf<T>;
@@ -26,8 +26,8 @@ PARALLAX_HOST_DEVICE inline BitsOf<T> is_non_finite(T value) {
 
 }  // namespace detail
 
-// Returns the first of n contiguous values that is infinite or not a number, n if there is none. Blocks of 512 are tested
-// whole, so the loop vectorises; only the block with the value is searched.
+// Returns the position of the first of n contiguous values that is infinite or not a number, n if there is none. Blocks of 512
+// are tested whole, so the loop vectorises; only the block with the value is searched.
 template <class T>
 std::int64_t first_non_finite(T const* values, std::int64_t n) {
   using Bits = detail::BitsOf<T>;
@@ -51,7 +51,7 @@ struct NonFiniteElement {
   double value;
 };
 
-// Returns the first one of rows in the host's memory, in their order, row by row; none if all are finite.
+// Returns the first such element of rows in the host's memory, in their order, row by row; none if all are finite.
 template <class T>
 std::optional<NonFiniteElement> first_non_finite(RowsView<T const> rows) {
   std::int64_t const at_once = rows.contiguous() ? rows.rows : 1;

@@ -49,7 +49,7 @@ inline void copy_elements(T* __restrict out, T const* __restrict in, std::int64_
   if (n > 0) std::memcpy(out, in, static_cast<std::size_t>(n) * sizeof(T));
 }
 
-// Copies a row likewise: up to some lines, calling memcpy costs more than it gains.
+// Copies n elements as copy_elements does: up to some lines, calling memcpy costs more than it gains.
 template <class T>
 inline void copy_row(T* __restrict out, T const* __restrict in, std::int64_t n) {
   constexpr std::int64_t line = cache_line / sizeof(T), many = 8 * line;
@@ -58,7 +58,7 @@ inline void copy_row(T* __restrict out, T const* __restrict in, std::int64_t n) 
   copy_elements(out, in, n);
 }
 
-// Adds line by line, so compilers vectorise without asking first for the length of the row.
+// Adds n elements, out += in, line by line, so compilers vectorise without asking first for the length of the row.
 template <class T>
 inline void add_elements(T* __restrict out, T const* __restrict in, std::int64_t n) {
   constexpr std::int64_t line = cache_line / sizeof(T);
@@ -67,7 +67,7 @@ inline void add_elements(T* __restrict out, T const* __restrict in, std::int64_t
   for (std::int64_t i = 0; i < n; ++i) out[i] += in[i];
 }
 
-// values[i] = f(values[i]); line by line, likewise.
+// Sets values[i] = f(values[i]) for n values, line by line as add_elements.
 template <class T, class F>
 inline void change_elements(T* values, std::int64_t n, F const& f) {
   constexpr std::int64_t line = cache_line / sizeof(T);
@@ -83,7 +83,7 @@ bool is_small_power_of_two(T divisor) {
   return static_cast<T>(whole) == divisor && (whole & (whole - 1)) == 0;
 }
 
-// Visits the table rows of `indices`: visit(i, row). Rows are on their way some rows before: rows from memory are asked for
+// Calls visit(i, row) for the table row of each of `indices`, in order. Rows are asked for some rows before: rows from memory
 // twice, for the second cache can wait for more lines at a time.
 template <Access access, class T, class Index, class Visit>
 [[gnu::always_inline]] inline void for_each_row(RowsView<T> table, std::span<Index> indices,
@@ -109,7 +109,7 @@ struct Columns {
   std::int64_t begin, count;
 };
 
-// out = the sum of some columns of rows order[first] … order[last - 1], in order, starting from a copy of the first.
+// Sets out = the sum of some columns of rows order[first] … order[last - 1], in order, starting from a copy of the first.
 template <class T>
 inline void sum_one_chunk(RowsView<T const> values, std::span<std::uint32_t const> order, std::size_t first,
                           std::size_t last, Columns columns, T* __restrict out) {
@@ -143,13 +143,13 @@ inline void add_later_chunks(RowsView<T const> values, std::span<std::uint32_t c
 template <class T>
 class LentSums {
  public:
-  // `begins` has one entry more than `ranks`: position p is of rank r with begins[r] <= p < begins[r + 1]. `order` are the
-  // positions by distinct key. All of it stays with the caller.
+  // Refers to the caller's arrays. `begins` has one entry more than `ranks`: position p is of rank r with begins[r] <= p <
+  // begins[r + 1]. `order` are the positions by distinct key.
   LentSums(std::span<LentRows<T> const> ranks, std::span<std::size_t const> begins, std::span<std::uint32_t const> order)
       : ranks_{ranks}, begins_{begins}, order_{order} {}
 
-  // Row k of out, of `width` elements, = the sum of the rows at positions order[offsets[k]] … order[offsets[k + 1] - 1], at
-  // least one. The place of a row is found out some rows before it is read.
+  // Sets row k of out, of `width` elements, = the sum of the rows at positions order[offsets[k]] … order[offsets[k + 1] - 1],
+  // at least one. The place of a row is found out some rows before it is read.
   void write(std::span<std::uint32_t const> offsets, std::int64_t width, T* __restrict out) const {
     LentRow runs[rows_ahead];
     for (std::size_t i = 0; i < std::min(rows_ahead, order_.size()); ++i) runs[i] = run_ahead(i, width);
@@ -227,8 +227,8 @@ template <bool scaled, class T, class Rule, class... S>
     apply_one(rule, parameters[i], scaled ? static_cast<T>(gradients[i] * scale) : gradients[i], slot[i]...);
 }
 
-// Applies row i of `gradients` to table row directory(indices[i]). Rows of the table and of its slots are asked for some rows
-// ahead: between ranks that share memory, others have read them since they were written.
+// Applies the rule by row i of `gradients` to table row directory(indices[i]). Rows of the table and its slots are asked for
+// some rows ahead: between ranks that share memory, others have read them since they were written.
 template <bool scaled, class T, class Index, class Rule, class... S>
 [[gnu::always_inline]] inline void apply_each_row(std::span<Index> indices, Directory<std::remove_const_t<Index>> directory,
                                                   RowsView<T> table, T const* gradients, T scale, Rule const& rule,
@@ -245,7 +245,7 @@ template <bool scaled, class T, class Index, class Rule, class... S>
   }
 }
 
-// Runs these loops on machines with wider vectors: if divisions and square roots take the time, twice as many go at once.
+// Runs apply_span or apply_each_row with wider vectors: if divisions and square roots take the time, twice as many go at once.
 template <bool scaled, class T, class Rule, class... S>
 PARALLAX_WIDER void apply_span_wider(std::int64_t n, T* parameters, T const* gradients, T scale, Rule const& rule,
                                      S*... slot) noexcept {

@@ -52,8 +52,8 @@ class SumsInGroups {
   std::array<Measures<K>, 11> begun_;  // 64^11 > 2^64; a level is set to zeros as a group of it begins
 };
 
-// The sums of rule.measure(parameter, gradient * scale, slots…) over n elements, cut as measured_block says; slots are stored
-// afterwards, parameters are not. With scale == 1 nothing is multiplied.
+// Returns the sums of rule.measure(parameter, gradient * scale, slots…) over n elements, cut as measured_block says; slots are
+// stored afterwards, parameters are not. With scale == 1 nothing is multiplied.
 template <class T, class Rule, class... S>
 auto measure_elements(std::int64_t n, T const* parameters, T const* gradients, T scale, Rule const& rule, S*... slot) noexcept {
   PARALLAX_NO_CONTRACT

@@ -80,7 +80,7 @@ struct SortScratch<Index, HostSpace> {
 
 namespace detail {
 
-// Counts digits of all keys in one pass over them, two digits at a time.
+// Counts, in `counters`, the digits of all keys in one pass over them, two digits at a time.
 template <class Index>
 void count_digits(std::span<Index const> keys, DigitPlan const& plan, Buffer<std::uint32_t>& counters) {
   counters.resize_with_slack(plan.first_counter(plan.passes));
@@ -102,7 +102,7 @@ void count_digits(std::span<Index const> keys, DigitPlan const& plan, Buffer<std
   }
 }
 
-// Turns the counts of one digit into first places. False when all keys agree in the digit: there is nothing to move.
+// Turns counts of one digit into first places. Returns false, with nothing to move, if all `total` keys agree in the digit.
 inline bool make_places(std::uint32_t* counts, std::size_t digits, std::size_t total) {
   std::uint32_t place = 0;
   for (std::size_t digit = 0; digit < digits; ++digit) {
@@ -114,7 +114,7 @@ inline bool make_places(std::uint32_t* counts, std::size_t digits, std::size_t t
   return true;
 }
 
-// Moves n pairs, read through pair_at(i), to their places by one digit.
+// Moves n pairs, read through pair_at(i), to their places in `target` by one digit, and counts on the `places` of its values.
 template <class PairAt>
 void move_pairs(std::size_t n, PairAt const& pair_at, PackedKeys form, Digit digit, std::uint32_t* __restrict places,
                 std::uint64_t* __restrict target) {
@@ -131,9 +131,9 @@ void move_pairs(std::size_t n, PairAt const& pair_at, PackedKeys form, Digit dig
   for (; i < n; ++i) move(i);
 }
 
-// Puts n different items, at most `few_keys`, at their places in `sorted`: before an item lie as many as are less. Counted four
-// vectors at a time, without a branch decided by keys, for nobody could predict it. Always inlined, so it is compiled for each
-// width of vectors.
+// Puts n different items, at most `few_keys`, at their places in `sorted`: before an item lie as many as are less. `items` has
+// few_keys readable. Counted four vectors at a time, without a branch decided by keys, for nobody could predict it. Always
+// inlined, so it is compiled for each width of vectors.
 template <class Vector>
 [[gnu::always_inline]] inline void place_few(std::int32_t const* items, std::size_t n, std::uint64_t* sorted) {
   constexpr std::size_t lanes = sizeof(Vector) / sizeof(std::int32_t), block = 4 * lanes;
@@ -164,8 +164,8 @@ PARALLAX_WIDER inline void place_few_wider(std::int32_t const* items, std::size_
   place_few<Vector>(items, n, sorted);
 }
 
-// Sorts (key, position) pairs by key, stably; returns the buffer of `work` with the result. The first digit in which keys
-// differ is moved from the keys themselves, later ones from pairs.
+// Sorts (key, position) pairs by key, stably; returns the one of the scratch's two buffers with the result. The first digit in
+// which keys differ is moved from the keys themselves, later ones from pairs.
 template <class Index>
 Buffer<std::uint64_t>& sort_pairs(std::span<Index const> keys, PackedKeys form, DigitPlan const& plan,
                                   SortScratch<Index, HostSpace>& scratch) {
@@ -231,7 +231,7 @@ Buffer<std::uint64_t>& merge_pairs(std::span<Index const> keys, PackedKeys form,
   return *from;
 }
 
-// Reads the runs off sorted pairs. Stores are unconditional: a run's end is overwritten until the next run begins.
+// Reads the runs off sorted pairs, into `out`. Stores are unconditional: a run's end is overwritten until the next run begins.
 template <class Index>
 void emit_groups(Buffer<std::uint64_t> const& sorted, PackedKeys form, Grouping<Index>& out) {
   std::size_t const n = sorted.size();
@@ -262,8 +262,8 @@ void emit_groups(Buffer<std::uint64_t> const& sorted, PackedKeys form, Grouping<
   }
 }
 
-// Groups likewise if keys and positions together need more than 64 bits: rows by the trillion, and a batch of many millions.
-// Positions are sorted by their keys; then keys go by their numbers among the distinct ones.
+// Groups as group_keys does, if keys and positions together need more than 64 bits: rows by the trillion, and a batch of many
+// millions. Positions are sorted by their keys; then keys go by their numbers among the distinct ones.
 template <class Index>
 PARALLAX_COLD void group_long_keys(std::span<Index const> keys, PackedKeys form, Grouping<Index>& out,
                                    SortScratch<Index, HostSpace>& scratch) {
@@ -284,8 +284,8 @@ PARALLAX_COLD void group_long_keys(std::span<Index const> keys, PackedKeys form,
   for (std::size_t k = 0; k < out.size(); ++k) out.keys[k] = keys[out.order[out.offsets[k]]];
 }
 
-// Keeps the promise of `RowOps<HostSpace>::unique_with_inverse`: sorts pairs, or merges them, and reads off the groups. Linear
-// in the number of keys, times the passes. `begins`: of runs in order, and the end; or empty.
+// Keeps the promise of `RowOps<HostSpace>::unique_with_inverse`, errors too: sorts pairs, or merges them, and reads off the
+// groups. Linear in the number of keys, times the passes. `begins`: of runs in order, and the end; or empty.
 template <class Index>
 void group_keys(std::span<Index const> keys, std::int64_t bound, Grouping<Index>& out, SortScratch<Index, HostSpace>& scratch,
                 std::span<std::size_t const> begins) {

@@ -47,7 +47,7 @@ class Capture {
   // Bytes for rules: of about a thousand variables.
   static constexpr std::size_t room = std::size_t{64} << 10;
 
-  // Takes the memory for the rules. Throws Error (out_of_memory, device).
+  // Refers to `stream`, and takes the memory for the rules. Throws Error (out_of_memory, device).
   explicit Capture(cudaStream_t stream) : stream_{stream}, places_(room) {}
   Capture(Capture const&) = delete;
   Capture& operator=(Capture const&) = delete;
@@ -77,7 +77,7 @@ class Capture {
     ignore(cudaGraphDestroy(graph));
     check(made, "cudaGraphInstantiateWithFlags");
   }
-  // Ends likewise, and forgets the captured work. Does nothing if nothing is being captured.
+  // Ends the capture, and forgets the captured work. Does nothing if this object is capturing nothing.
   void abandon() noexcept {
     if (of(stream_) != this) return;
     detail::capturing = {};
@@ -85,7 +85,7 @@ class Capture {
     ignore(cudaStreamEndCapture(stream_, &graph));
     if (graph) ignore(cudaGraphDestroy(graph));
   }
-  // Puts the graph in the stream, behind the rules. Throws Error (device).
+  // Puts the graph in the stream, behind the rules put there by each_part; tells the kept objects. Throws Error (device).
   void launch() {
     check(cudaGraphLaunch(graph_, stream_), "cudaGraphLaunch");
     for (auto const& kept : kept_) kept->launched();
@@ -114,7 +114,7 @@ class Capture {
   // Keeps, during a capture, an object of the graph as long as the graph.
   void keep(Owned<Kept> kept) { kept_.push_back(std::move(kept)); }
 
-  // Asks all states for their rules. Throws all errors of an optimizer's `at`.
+  // Asks all states for their rules, for each_part. Throws all errors of an optimizer's `at`.
   void renew() {
     for (Placed const& placed : rules_) renew(placed);
   }

@@ -65,8 +65,8 @@ class AnyResource {
 }  // namespace device
 
 // A pool of the runtime's on the current device, with an owner; it keeps returned memory. Its memory is open to all devices
-// that reach this one, for NCCL, which writes into memory of other devices of its process. Movable: one moved from can no longer
-// allocate, and an AnyResource still refers to it. Error (device) if the device has no pools, like shares of some virtual
+// that reach this one, for NCCL, which writes into memory of other devices of its process. Movable: one moved from no longer
+// allocates, and an AnyResource still refers to it. Error (device) if the device has no pools, like shares of some virtual
 // machines and of Windows: a queue there is given a resource of the user's.
 class CudaPool {
  public:
@@ -145,7 +145,7 @@ class CudaArena {
   std::size_t used() const noexcept { return used_; }
   // Returns the largest used() so far, lowered by no `reset`: the bytes of a block for the same steps.
   std::size_t most_used() const noexcept { return most_; }
-  // Returns the bytes of the whole block.
+  // Returns the number of bytes of the whole block.
   std::size_t size() const noexcept { return bytes_; }
 
  private:
@@ -160,8 +160,8 @@ template <class T>
   requires std::is_trivially_copyable_v<T>
 class DeviceBuffer {
  public:
-  // Makes a buffer of `size` elements, indeterminate. Throws the resource's errors, and Error (misuse) if it is empty and
-  // `size` is not 0.
+  // Makes a buffer of `size` elements, indeterminate. Throws the resource's errors, and Error (misuse) of an empty resource
+  // unless `size` is 0.
   DeviceBuffer(device::AnyResource resource, cudaStream_t stream, std::size_t size = 0) : resource_{resource}, stream_{stream} {
     resize(size);
   }
@@ -190,11 +190,11 @@ class DeviceBuffer {
 
   // Returns the first element, in device memory; null as long as nothing was allocated.
   T* data() noexcept { return data_; }
-  // Returns it likewise, for reading.
+  // Returns the first element for reading; null as long as nothing was allocated.
   T const* data() const noexcept { return data_; }
-  // Returns the elements in use, as the last `resize` has set them.
+  // Returns the number of elements in use, as the last `resize` has set it.
   std::size_t size() const noexcept { return size_; }
-  // Returns the largest size for a `resize` without an allocation.
+  // Returns the most elements for a `resize` without an allocation.
   std::size_t capacity() const noexcept { return capacity_; }
   // Returns the stream of the array; other streams wait for it before they use the array.
   cudaStream_t stream() const noexcept { return stream_; }
@@ -204,7 +204,7 @@ class DeviceBuffer {
   void copy_from(T const* host, std::size_t count) {
     device::check(cudaMemcpyAsync(data_, host, count * sizeof(T), cudaMemcpyHostToDevice, stream_), "cudaMemcpyAsync");
   }
-  // Copies likewise to the host. Its memory holds the elements once the stream has come so far.
+  // Copies `count` elements, at most size(), to the host: there once the stream has come so far. Throws Error (device).
   void copy_to(T* host, std::size_t count) const {
     device::check(cudaMemcpyAsync(host, data_, count * sizeof(T), cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
   }

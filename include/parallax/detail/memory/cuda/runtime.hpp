@@ -41,8 +41,8 @@ inline void check(cudaError_t status, char const* call) {
   throw Error{status == cudaErrorMemoryAllocation ? Errc::out_of_memory : Errc::device, -1, call, "", error_text(status)};
 }
 
-// Local. Copies `bytes` in the order of the stream, in the direction of `kind`. Does nothing without bytes, or if they are
-// there. Both ranges stay until the stream has come so far. Throws Error (device).
+// Local. Copies `bytes` in the order of the stream, in the direction of `kind`. Does nothing without bytes, or if `to` is
+// `from`. Both ranges stay until the stream has come so far. Throws Error (device).
 inline void copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (bytes > 0 && to != from) check(cudaMemcpyAsync(to, from, bytes, kind, stream), "cudaMemcpyAsync");
 }
@@ -127,7 +127,7 @@ struct OwnedObject {
 
 }  // namespace device
 
-// An owner of a stream of the current device that does not wait for the default one. Movable. Destroying it does not wait.
+// Owns a stream of the current device that never waits for the default one. Movable. No wait at its end. Throws Error (device).
 class CudaStream {
  public:
   CudaStream() { device::check(cudaStreamCreateWithFlags(&own_.object, cudaStreamNonBlocking), "cudaStreamCreateWithFlags"); }
@@ -140,7 +140,7 @@ class CudaStream {
 };
 
 // An owner of an event of the current device that tells no time. Movable. May go while a stream has yet to reach it or waits
-// for it.
+// for it. Making one throws Error (device).
 class CudaEvent {
  public:
   CudaEvent() { device::check(cudaEventCreateWithFlags(&own_.object, cudaEventDisableTiming), "cudaEventCreateWithFlags"); }
