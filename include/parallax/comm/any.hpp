@@ -28,7 +28,7 @@ class AnyRequest {
     if constexpr (std::same_as<Stored<R>, R>) ::new (static_cast<void*>(room_)) R(std::move(request));
     else ::new (static_cast<void*>(room_)) Stored<R>{make_owned<R>(std::move(request))};
   }
-  // `other` is empty afterwards: complete, and waiting for nobody.
+  // Takes the request over. `other` is empty afterwards: complete, and waiting for nobody.
   AnyRequest(AnyRequest&& other) noexcept { take(other); }
   AnyRequest& operator=(AnyRequest&& other) noexcept {
     if (this != &other) {
@@ -39,7 +39,7 @@ class AnyRequest {
   }
   ~AnyRequest() { drop(); }
 
-  // Of the request inside; an empty one is complete.
+  // Makes progress of the request inside; returns true once it is complete, as without one. Throws its errors.
   bool test() { return !table_ || table_->test(room_); }
   // Returns the answer of the request inside; -1 without one.
   int waiting_for() const { return table_ ? table_->waiting_for(room_) : -1; }
@@ -77,7 +77,7 @@ class AnyRequest {
       },
       std::is_trivially_destructible_v<R> ? nullptr : +[](void* request) noexcept { static_cast<R*>(request)->~R(); }};
 
-  // Only into an empty one: leaves `other` empty.
+  // Takes the request of `other`, which is empty then, into an empty one.
   void take(AnyRequest& other) noexcept {
     table_ = std::exchange(other.table_, nullptr);
     if (!table_) return;
@@ -131,7 +131,7 @@ class AnyCommunicator {
 #include "parallax/detail/comm/abilities.hpp"
   // Returns true if the communicator inside keeps journals; else there is a journal of this rank alone.
   bool keeps_journals() const { return keeps_journals_; }
-  // Called by the engine: allocates memory that the communicator inside can lend.
+  // Returns the two functions of memory that the communicator inside can lend. Called by the engine.
   detail::LentMemory lent_memory() const { return lent_memory_; }
 
  private:
@@ -198,23 +198,23 @@ class AnyDeviceCommunicator : public AnyCommunicator {
   // The space carried by the communicator inside beside the host's.
   using device_space = Space;
 
-  // Local. Every ability of C shows through; abilities of host memory do by the base.
+  // Local. Refers to the communicator. Every ability of C shows through; abilities of host memory do by the base.
   template <CarriesDevice C>
     requires(!std::derived_from<C, AnyCommunicator>)
   explicit AnyDeviceCommunicator(std::reference_wrapper<C> comm)
       : AnyCommunicator{comm}, edge_{make_owned<EdgeOf<C>>(comm.get())} {}
 
-  // Of the communicator inside.
+  // Returns the queue of the communicator inside.
   Queue queue() const { return edge_->queue(); }
-  // As CarriesDevice has it, at the price of an indirect call.
+  // Posts an exchange as CarriesDevice has it, at the price of an indirect call.
   Request ialltoallv_device(int channel, Transfer const& transfer) { return edge_->ialltoallv_device(channel, transfer); }
   // Returns `fixed` if the communicator inside has no all-reduce of device memory.
   SumOrder device_sum_order() const { return edge_->device_sum_order(); }
-  // As defined by DeviceAllreduce. Error (misuse) if the communicator inside has none.
+  // Posts a sum as DeviceAllreduce has it. Throws Error (misuse) if the communicator inside has none.
   Request iallreduce_device(int channel, float const* send, float* receive, std::size_t count) {
     return edge_->iallreduce_device(channel, send, receive, count);
   }
-  // Overload for doubles.
+  // Posts a sum of doubles, as the overload for floats.
   Request iallreduce_device(int channel, double const* send, double* receive, std::size_t count) {
     return edge_->iallreduce_device(channel, send, receive, count);
   }
@@ -248,7 +248,7 @@ class AnyDeviceCommunicator : public AnyCommunicator {
     Request iallreduce_device(int channel, double const* send, double* receive, std::size_t count) override {
       return allreduce(channel, send, receive, count);
     }
-    // Both types of elements; Error (misuse) if C has no such all-reduce.
+    // Posts a sum of either type of elements; throws Error (misuse) if C has no such all-reduce.
     template <class T>
     Request allreduce(int channel, T const* send, T* receive, std::size_t count) {
       if constexpr (DeviceAllreduce<C>) return Request{comm->iallreduce_device(channel, send, receive, count)};

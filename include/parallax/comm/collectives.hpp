@@ -24,14 +24,14 @@ namespace detail {
 template <Communicator C>
 class BlockingCollective {
  public:
-  // Local. Refers to the communicator and to the text of the name.
+  // Local. Refers to the communicator and to the text of the name, which must outlive it.
   BlockingCollective(C& comm, std::string_view name)
       : topology_{comm}, lane_{topology_, collectives_channel, traffic_}, name_{name} {}
 
   // Returns the lane, on which blocks are declared before `exchange`, in bytes of its arguments.
   Lane<C>& lane() { return lane_; }
-  // Calls `poll` until it is true. Past the deadline: aborts the communicator and throws Error (timeout) with a rank still to
-  // deliver.
+  // Waits: calls `poll` until it returns true. Past the deadline aborts the communicator and throws Error (timeout) with a rank
+  // still to deliver.
   template <class Poll>
   void drive(Poll&& poll) {
     Patience<C> patience{topology_.world()};
@@ -42,7 +42,7 @@ class BlockingCollective {
       throw error;
     }
   }
-  // Posts the declared blocks and waits until all have arrived and left.
+  // Posts the declared blocks and waits, as `drive`, until all have arrived and left.
   void exchange(void const* send, void* receive) {
     lane_.post(send, receive);
     drive([&] { return lane_.test(); });
@@ -56,7 +56,7 @@ class BlockingCollective {
   std::string_view name_;
 };
 
-// The first element of each rank's part of n elements, and n behind them: ranks + 1 numbers.
+// Returns the first element of each rank's part of n elements, and n behind them: ranks + 1 numbers.
 inline List<std::size_t> even_parts(std::size_t n, int ranks) {
   List<std::size_t> begins;
   for (int rank = 0; rank <= ranks; ++rank) begins.push_back(part_begin(n, rank, ranks));
@@ -64,7 +64,7 @@ inline List<std::size_t> even_parts(std::size_t n, int ranks) {
 }
 
 // Throws Error (invalid_argument) unless a span has the number of elements needed by the call. Local, before anything is
-// posted.
+// posted. `what`: the span's name.
 template <class T>
 void require_size(std::span<T> given, std::size_t needed, int rank, char const* operation, char const* what) {
   if (given.size() != needed)
@@ -74,7 +74,7 @@ void require_size(std::span<T> given, std::size_t needed, int rank, char const* 
 
 }  // namespace detail
 
-// Returns after every rank's call.
+// Waits until every rank has called it. Throws the communicator's errors, and past its deadline Error (timeout).
 template <Communicator C>
 void barrier(C& comm) {
   detail::BlockingCollective<C> round{comm, "barrier"};
@@ -128,7 +128,7 @@ void allgatherv(C& comm, std::span<T const> send, std::span<T> receive, std::spa
   round.exchange(send.data(), receive.data());
 }
 
-// One value of every rank, by rank.
+// Returns the value of every rank, by rank. Collective: waits for all ranks.
 template <class T, Communicator C>
 std::vector<T> allgather(C& comm, T const& value) {
   std::vector<T> values(static_cast<std::size_t>(comm.size()));
@@ -137,7 +137,7 @@ std::vector<T> allgather(C& comm, T const& value) {
   return values;
 }
 
-// Returns every rank's bytes at rank 0, by rank; nothing elsewhere. Ranks may have different numbers of bytes.
+// Collective. Returns every rank's bytes at rank 0, by rank; an empty list elsewhere. Ranks may differ in the number of bytes.
 template <Communicator C>
 std::vector<std::vector<std::byte>> gather(C& comm, std::span<std::byte const> mine) {
   std::vector<std::size_t> sizes = allgather(comm, mine.size()), to(sizes.size());
@@ -155,7 +155,8 @@ std::vector<std::vector<std::byte>> gather(C& comm, std::span<std::byte const> m
   return all;
 }
 
-// The sum over ranks of this rank's part of `values`: element [part_begin(n, r, N), part_begin(n, r + 1, N)) at rank r.
+// Writes the sum over ranks of elements [part_begin(n, r, N), part_begin(n, r + 1, N)) of `values` to `part` at rank r. Throws
+// Error (invalid_argument), before anything is sent, if `part` has another size. All ranks give equally many values.
 template <std::floating_point T, Communicator C>
 void reduce_scatter(C& comm, std::span<T const> values, std::span<T> part) {
   auto const begins = detail::even_parts(values.size(), comm.size());
@@ -171,8 +172,8 @@ void reduce_scatter(C& comm, std::span<T const> values, std::span<T> part) {
   round.drive([&] { return scatter.poll(round.lane()); });
 }
 
-// In place: every rank ends with the sum over ranks. By the vendor if the communicator was told so, else by reduce-scatter and
-// allgather in the order of ranks.
+// Sums `values` over ranks, in place: every rank ends with all sums. By the vendor if the communicator was told so, else by
+// reduce-scatter and allgather in the order of ranks. All ranks give the same number of elements.
 template <std::floating_point T, Communicator C>
 void allreduce(C& comm, std::span<T> values) {
   if (comm.size() == 1) return;
@@ -194,13 +195,13 @@ void allreduce(C& comm, std::span<T> values) {
   round.drive([&] { return gather.poll(round.lane()); });
 }
 
-// Overload for an array: a span of as many elements as its type says.
+// Sums, as the other `allreduce`, a span whose type says its number of elements.
 template <std::floating_point T, std::size_t N, Communicator C>
   requires(N != std::dynamic_extent)
 void allreduce(C& comm, std::span<T, N> values) { allreduce(comm, std::span<T>{values}); }
 
-// In place: every rank ends with the values of rank `root`. Throws Error (invalid_argument), before anything is sent, for a
-// root that is no rank.
+// Copies the values of rank `root` to every rank, in place; all give the same number. Throws Error (invalid_argument), before
+// anything is sent, for a root that is no rank.
 template <class T, Communicator C>
 void broadcast(C& comm, std::span<T> values, int root = 0) {
   if (root < 0 || root >= comm.size())
@@ -213,7 +214,7 @@ void broadcast(C& comm, std::span<T> values, int root = 0) {
   }
   round.exchange(values.data(), values.data());
 }
-// Overload for an array.
+// Copies, as the other `broadcast`, a span whose type says its number of elements.
 template <class T, std::size_t N, Communicator C>
   requires(N != std::dynamic_extent)
 void broadcast(C& comm, std::span<T, N> values, int root = 0) { broadcast(comm, std::span<T>{values}, root); }

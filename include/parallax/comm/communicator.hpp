@@ -98,7 +98,7 @@ concept Core = true;  // in the list of abilities: common to every communicator
 //   rank, size   constant, local
 //   ialltoallv   collective on a channel: every rank posts as many operations per channel, in the same order. The transfer's
 //                memory and block lists must stay until the request's `test` returned true. A size disputed between sender
-//                and receiver is an Error (mismatch), never silent.
+//                and receiver is an Error (mismatch), never silent. It posts, and does not wait
 //   abort        local: makes every rank's pending and later operations fail with this error, or ends the job
 //   deadline     how long a wait may last before it is a failure
 template <class C>
@@ -110,12 +110,12 @@ concept Communicator = requires(C& comm, C const& view, int channel, Transfer co
   { view.deadline() } -> std::convertible_to<std::chrono::nanoseconds>;
 };
 
-// Error (misuse) of a communicator, for a second operation on a channel.
+// Returns the Error (misuse) of a communicator of this rank, for a second operation on a channel. `operation`: its function.
 PARALLAX_COLD Error busy_channel(int rank, std::string_view operation, int channel);
 
-// Called by a communicator before it posts anything. Throws Error (invalid_argument) for a channel out of range.
+// Throws Error (invalid_argument), of `operation`, for a channel out of range. Called before a communicator posts anything.
 void check_channel(int rank, std::string_view operation, int channel);
-// Likewise. Throws Error (invalid_argument) unless both lists of the transfer have one entry per rank.
+// Throws Error (invalid_argument) unless both lists of the transfer have `size` entries. Called before anything is posted.
 void check_lists(int rank, int size, std::string_view operation, Transfer const& transfer);
 
 // The Request returned by an exchange of C, held and polled by the poster.
@@ -127,7 +127,7 @@ using request_of = decltype(std::declval<C&>().ialltoallv(0, std::declval<Transf
 enum class SumOrder : unsigned char { fixed, vendor };
 
 // Optional ability: the vendor's own all-reduce (sum) over float and double on a channel, from `send` to `receive`: one range,
-// or two without overlap.
+// or two without overlap. Collective and posted as ialltoallv; all ranks name the same count of elements.
 template <class C>
 concept VendorAllreduce = Communicator<C> && requires(C& comm, C const& view, float* f, double* d, std::size_t count) {
   { view.sum_order() } -> std::same_as<SumOrder>;
@@ -171,7 +171,7 @@ std::chrono::nanoseconds now(C const& comm) {
 // Optional ability: every rank's journal can be asked for, so that an overlong wait can list the ranks behind and the silent
 // ranks.
 //   journal()          local: this rank's own, written by its session
-//   status_of(rank)    local: that rank's own account of itself; asks the rank if need be, and the answer may come with a
+//   status_of(rank)    local: that rank's account of itself, if any; asks it if need be, and the answer may come with a
 //                      later call. `fresh`: it answered just now, from inside a wait. A status not fresh has the times of
 //                      this rank's clock
 //   answer()           local: answers ranks that asked. Called now and then while waiting
@@ -200,7 +200,7 @@ struct Letter {
   std::vector<std::byte> bytes;  // all parts of the letter, one behind the other
 };
 
-// The parts of a letter, in this order.
+// The parts of a letter, in this order. Does not own: list and bytes are read during the call alone.
 using LetterParts = Slice<std::span<std::byte const> const>;
 
 // The capacity of a mailbox. `window`: requests from one rank to another not yet taken. `largest`: bytes of a letter.
@@ -243,7 +243,7 @@ std::span<std::byte const> letter_part(Part const& part) {
 
 }  // namespace detail
 
-// Posts a letter of these parts: values, or contiguous runs of values (vectors, spans, strings), as their bytes.
+// Posts, as Mailbox's `post`, a letter of these parts: values, or contiguous runs of them (vectors, strings), as their bytes.
 template <Mailbox C, class... Parts>
 bool post_letter(C& comm, LetterLane lane, int to, Parts const&... parts) {
   std::span<std::byte const> const runs[] = {std::span<std::byte const>{}, detail::letter_part(parts)...};
@@ -293,7 +293,7 @@ concept KnowsSharedMemory = requires(C const& comm, int one, int other) {
 //   lend(channel)          local: opens a loan of this rank's on the channel, which has none open, and returns its number;
 //                          its peers must hear the number
 //   hold(channel, rank, number)   local: true if this loan of that rank is still open. If so, its memory stays until `release`
-//   release(channel, rank)        local
+//   release(channel, rank)        local: ends a successful `hold`
 //   reclaim(channel)       local: closes the loan and returns once no peer holds it
 // If only some memory can be lent, `lent_space` is its MemorySpace.
 template <class C>
@@ -379,7 +379,7 @@ struct LentSpace<C> {
   using type = typename C::lent_space;
 };
 
-// The two functions of this space, for an engine over an AnyCommunicator: the communicator inside can lend their memory.
+// The two functions of that space: `allocate`, to a caller who owns the block (throws as MemorySpace says), and `deallocate`.
 struct LentMemory {
   void* (*allocate)(std::size_t bytes);
   void (*deallocate)(void* memory, std::size_t bytes) noexcept;
@@ -414,8 +414,8 @@ class Patience {
   // Notes partial success of the wait: the deadline is counted from the next call of `pause`.
   void begin() { polls_ = 0, waited_ = more_ = looked_ = {}, paused_ = false, quiet_ = std::chrono::microseconds{100}; }
 
-  // Call after a poll without news. False once the communicator's deadline, and another rank's announced pause, if any, have
-  // passed since the first call; a pause ended meanwhile is followed by another deadline.
+  // Rests after a poll without news. Returns false, at once, when the communicator's deadline, and another rank's announced
+  // pause, if any, have passed since the first call; a pause ended meanwhile is followed by another deadline.
   bool pause() {
     auto const time = now(*comm_);
     if (polls_++ == 0) started_ = time;
@@ -430,16 +430,16 @@ class Patience {
     return true;
   }
 
-  // True now and then, once the wait is a long one: every 64 polls, and in every turn of a rank given few turns.
+  // Returns true now and then, once the wait is a long one: every 64 polls, and in every turn of a rank given few turns.
   bool idles() {
     if ((polls_ == 0 || polls_ % 64 != 0 || waited_ <= spin_) && waited_ < quiet_) return false;
     quiet_ = waited_ + std::chrono::microseconds{100};
     return true;
   }
 
-  // The time at the latest `pause`; 0 before the first.
+  // Returns the time at the latest `pause`; 0 before the first.
   std::chrono::nanoseconds paused_at() const { return started_ + waited_; }
-  // Duration of the wait since the first `pause`; 0 before.
+  // Returns the duration of the wait since the first `pause`; 0 before.
   std::chrono::nanoseconds waited() const { return polls_ == 0 ? std::chrono::nanoseconds{0} : now(*comm_) - started_; }
 
  private:
@@ -455,7 +455,7 @@ class Patience {
     looked_ = waited_;
     if constexpr (AnnouncesPauses<C>) paused_ = paused_ || comm_->longest_pause().count() > 0;
   }
-  // Asked again after another deadline, for the pause may have ended. A rank back from a pause gets a whole deadline to come.
+  // Returns true if a wait past the deadline may go on: a rank is in a pause, or is back from one and gets a whole deadline.
   bool paused() {
     if constexpr (AnnouncesPauses<C>) {
       std::chrono::nanoseconds const longest = comm_->longest_pause();
@@ -472,8 +472,8 @@ class Patience {
   std::chrono::nanoseconds spin_{5'000}, started_{0}, waited_{0}, quiet_{100'000}, more_{0}, looked_{0};
 };
 
-// Returns the error of a wait longer than the deadline: names the operation, the variable, a rank still to deliver, and the
-// operation's progress.
+// Returns the Error (timeout) of a wait longer than the deadline: names the operation, the variable, a rank still to deliver
+// (`missing`, or -1) and the operation's progress (`phase`). `report`: the last lines of its text. Does not abort.
 template <Communicator C>
 PARALLAX_COLD Error timeout_error(C const& comm, int missing, std::string_view operation, std::string_view variable = {},
                                   std::string_view phase = {}, std::string_view report = {}) {
@@ -487,8 +487,8 @@ PARALLAX_COLD Error timeout_error(C const& comm, int missing, std::string_view o
   return {Errc::timeout, missing, operation, variable, said, report};
 }
 
-// Polls until the request is complete. Past the deadline aborts the communicator, and throws Error (timeout). Throws what
-// `test` of the request throws, without an abort of its own.
+// Waits until the request is complete. Past the deadline aborts the communicator, and throws Error (timeout). Throws what
+// `test` of the request throws, without an abort of its own. `operation`: its name in the error.
 template <Communicator C, Request R>
 void wait(C& comm, R& request, std::string_view operation) {
   Patience<C> patience{comm};

@@ -27,14 +27,14 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
   // Memory of the device current for all ranks.
   using device_space = CudaSpace;
 
-  // Local. Refers to the rank's end of the group, and to the rank's stream and pool. The queue's device is the current one.
+  // Local. Refers to the rank's end of the group, stream and pool, which must outlive it. The queue's device is current.
   CudaThreadCommunicator(ThreadCommunicator& host, CudaQueue queue)
       : CudaThreadCommunicator{host, std::make_unique<Channels>(host, queue)} {}
 
-  // This rank's stream and pool, as they were given, and waited for under the group's deadline.
+  // Returns this rank's stream and pool, as they were given, and waited for under the group's deadline.
   CudaQueue queue() const { return channels_->queue; }
-  // As defined by CarriesDevice. Takes two exchanges of the host: the places of blocks, then a byte for each block copied.
-  // Error: invalid_argument, misuse, mismatch, device, or the reason of an abort.
+  // Posts an exchange as defined by CarriesDevice. Takes two exchanges of the host: the places of blocks, then a byte for each
+  // block copied. Throws Error: invalid_argument, misuse, mismatch, device, or the reason of an abort.
   DeviceRequest ialltoallv_device(int channel, Transfer const& transfer) {
     channels_->post(channel, transfer);
     return {channels_.get(), channel};
@@ -52,7 +52,7 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
         if (carries(channel)) withdraw(channel);
     }
 
-    // Posts an operation: offers go out by the host, and the rank's block for itself is copied in the stream.
+    // Posts an exchange: offers go out by the host, and the rank's own block is copied in the stream. Throws as `check`.
     void post(int channel, Transfer const& transfer) {
       check(*host_, channel, transfer);
       std::optional<ChannelState>& made = states_[static_cast<std::size_t>(channel)];
@@ -75,7 +75,7 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
                    transfer.to[self].bytes, cudaMemcpyDeviceToDevice, queue.stream);
     }
 
-    // As defined by DeviceWaiter.
+    // Waits for the event under the group's deadline, as DeviceWaiter has it.
     void await(CudaEvent const& event) override { detail::await_event(*host_, event); }
 
     CudaQueue const queue;
@@ -110,7 +110,7 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
     // Keeps loans of blocks on the device apart from loans of host memory on the same channel.
     static int loan_of(int channel) { return channels + channel; }
 
-    // Exchanges offers, copies and answers, then makes the stream wait for ranks that copy from here. True once it does.
+    // Exchanges offers, copies, answers, and lets the stream wait for ranks that copy from here. Returns true once it does.
     bool advance(int channel) override {
       ChannelState& state = *states_[static_cast<std::size_t>(channel)];
       if (!state.request->test()) return false;
@@ -137,8 +137,8 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
                           std::to_string(host_->rank())};
     }
 
-    // A sender with a withdrawn block lends it no more. It will read no answer either, so this operation waits for it until the
-    // group is aborted.
+    // Puts copies of the blocks offered in the stream. A sender with a withdrawn block lends it no more. It will read no answer
+    // either, so this operation waits for it until the group is aborted.
     void copy_blocks(int channel, ChannelState& state) {
       for (int k = 1; k < host_->size(); ++k) {
         int const rank = (host_->rank() + k) % host_->size();
@@ -156,7 +156,7 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
       }
     }
 
-    // Tells every sender that its block is copied, as far as the stream goes, and hears likewise of this rank's blocks.
+    // Tells every sender that its block is copied, as far as the stream goes, and expects a like word on this rank's blocks.
     void answer(int channel, ChannelState& state) {
       for (std::size_t rank = 0; rank < state.to.size(); ++rank) {
         state.to[rank] = {0, !is_self(rank) && state.transfer.from[rank].bytes > 0 ? std::size_t{1} : 0};
@@ -166,12 +166,12 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
       state.answering = true;
     }
 
-    // Of the host's exchange at hand.
+    // Returns the rank that the host's exchange at hand waits for, or -1.
     int missing(int channel) const override {
       std::optional<ChannelState> const& state = states_[static_cast<std::size_t>(channel)];
       return state->request ? state->request->waiting_for() : -1;
     }
-    // After an abort. Closes the loan, and waits on the host for copies begun by peers.
+    // Gives up, after an abort: closes the loan, and waits on the host for copies begun by peers.
     void give_up(int channel) noexcept override {
       ChannelState& state = *states_[static_cast<std::size_t>(channel)];
       state.request.reset();
@@ -184,7 +184,7 @@ class CudaThreadCommunicator : public Forwarding<ThreadCommunicator> {
     std::array<std::optional<ChannelState>, channels> states_;  // of the channels used
   };
 
-  // The base refers to the channels, made before it and moved in afterwards.
+  // Takes over the channels, made before the base, which refers to them.
   CudaThreadCommunicator(ThreadCommunicator& host, std::unique_ptr<Channels> made)
       : Forwarding{host, made.get()}, channels_{std::move(made)} {}
 
@@ -196,7 +196,7 @@ static_assert(CarriesDevice<CudaThreadCommunicator> && KeepsJournals<CudaThreadC
 
 // Runs `body(CudaThreadCommunicator&)` on `size` threads, as run_threads does, on the device current here. Every rank owns a
 // stream, which does not wait for the default one, and a pool. A body working in another stream says so:
-// world.queue().caller->follow(stream).
+// world.queue().caller->follow(stream). Throws as run_threads, and Error (device).
 template <class Body>
 void run_cuda_threads(int size, Body&& body, ThreadOptions options = {}) {
   int device = 0;

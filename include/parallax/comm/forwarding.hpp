@@ -32,9 +32,9 @@ class Forwarding {
 
   class Request;
 
-  // The communicator inside.
+  // Returns the communicator inside, which is not owned.
   Host& host() const { return *host_; }
-  // Called by the engine: allocates memory that the host can lend.
+  // Returns the two functions of memory that the host can lend. Called by the engine.
   detail::LentMemory lent_memory() const { return detail::lent_memory(*host_); }
 
 // Every function of the list in the host, passed on to it; functions absent there are absent here.
@@ -54,13 +54,13 @@ class Forwarding {
   }
 #include "parallax/detail/comm/abilities.hpp"
 
-  // Members with a type of the host's own.
+  // Collective. Returns the host's all-reduce with nothing in between: see BareAllreduce.
   auto bare()
     requires BareAllreduce<Host>
   {
     return host_->bare();
   }
-  // Of MpiCommunicator: the host of every rank, for topologies of two levels.
+  // Local. Returns the number of the host of every rank, by rank, for topologies of two levels.
   decltype(auto) hosts() const
     requires requires(Host const& host) { host.hosts(); }
   {
@@ -68,11 +68,11 @@ class Forwarding {
   }
 
  protected:
-  // Local. Called by derived classes, with their own operations, or null.
+  // Local. Called by derived classes, with their own operations, or null. Refers to both, which must outlive it.
   Forwarding(Host& host, detail::Beside* beside) : host_{&host}, beside_{beside} {}
 
  private:
-  // Host memory and device memory share the order of a channel: throws if the other has an operation there.
+  // Throws Error (misuse) if an operation beside is in flight there: host and device memory share the order of a channel.
   void refuse_busy(int channel, char const* operation) const {
     if (beside_ && beside_->carries(channel))
       throw Error{Errc::misuse, rank(), operation, "", "an operation on device memory is in flight on this channel"};
@@ -87,13 +87,13 @@ class Forwarding {
 template <Communicator Host>
 class Forwarding<Host>::Request {
  public:
-  // Throws the errors of the host's request, and of the operations beside it.
+  // Makes progress; returns true once the host's operation is complete. Throws its errors, and those of operations beside it.
   bool test() {
     if (inside_.test()) return true;
     if (beside_) beside_->move_on();
     return false;
   }
-  // As the host's request says.
+  // Returns a rank still to deliver, or -1, as the host's request says.
   int waiting_for() const { return inside_.waiting_for(); }
 
  private:

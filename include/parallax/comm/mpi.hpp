@@ -52,35 +52,35 @@ class MpiCommunicator {
  public:
   // A move-only token on an operation in flight; does not outlive the communicator. Destroyed before `test` returned true, it
   // cancels the messages not begun, waits for the rest, and ends the job after more than a second of it. `test` moves on all
-  // operations of this rank in flight, and throws Error: mismatch, transport. `waiting_for` returns a rank still to deliver, else
-  // one still to take.
+  // operations of this rank, and throws Error: mismatch, transport. `waiting_for` returns a rank still to deliver, else one
+  // still to take.
   using Request = detail::InFlight<detail::MpiEndpoint>;
   // Memory allocated here is within reach of the host's ranks, in place.
   using lent_space = SharedSpace;
 
-  // Over all ranks of the job, with the options as they are by default.
+  // Collective over all ranks of the job, with the options as they are by default. Throws the errors of the other constructor.
   MpiCommunicator() : MpiCommunicator{MPI_COMM_WORLD} {}
-  // Collective over `comm`, which stays the caller's. Error: misuse if MPI is not usable, invalid_argument for a null
-  // communicator, an intercommunicator or an option out of bounds, mismatch, transport.
+  // Collective over `comm`, which stays the caller's: waits for all its ranks. Throws Error: misuse if MPI is not usable,
+  // invalid_argument for a null communicator, an intercommunicator or an option out of bounds, mismatch, transport.
   explicit MpiCommunicator(MPI_Comm comm, MpiOptions options = {});
 
-  // As in `comm`.
+  // Returns this rank's number, as in `comm`.
   int rank() const { return end_->rank; }
-  // Ranks of `comm`.
+  // Returns the number of ranks of `comm`.
   int size() const { return end_->size; }
-  // As the options have it, 60 s by default.
+  // Returns the longest wait, as the options have it: 60 s by default.
   std::chrono::nanoseconds deadline() const { return end_->options.deadline; }
-  // MPI_Wtime; its clock need not be the one of other ranks.
+  // Returns MPI_Wtime; its clock need not be the one of other ranks.
   std::chrono::nanoseconds now() const;
-  // True if this host has more ranks than hardware threads; waiting then yields at once.
+  // Returns true if this host has more ranks than hardware threads; waiting then yields at once.
   bool oversubscribed() const { return end_->oversubscribed; }
   bool serialized() const;  // MPI_THREAD_SERIALIZED or more
-  // True if blocks between two ranks go through memory: of one rank, or of one host if memory can be shared there.
+  // Returns true if blocks between two ranks go through memory: of one rank, or of one host if memory can be shared there.
   bool shares_memory(int one, int other) const { return one == other || end_->meet(one, other); }
-  // As the options have it: `fixed` by default.
+  // Returns the order of sums, as the options have it: `fixed` by default.
   SumOrder sum_order() const { return end_->options.order; }
 
-  // The host of every rank; hosts are numbered from 0 in the order of their first rank.
+  // Returns the host of every rank, by rank; hosts are numbered from 0 in the order of their first rank.
   std::vector<int> const& hosts() const { return end_->hosts; }
 
   // Collective on a channel. Posts the receives, then the sends; the rank's own block is copied at once. Error:
@@ -88,60 +88,60 @@ class MpiCommunicator {
   // mismatch, transport.
   Request ialltoallv(int channel, Transfer const& transfer);
 
-  // Collective on a channel. By MPI_Iallreduce, in place if `send` is `receive`; nothing is checked: all ranks must name the
-  // same count and type. Error misuse unless constructed with order = vendor.
+  // Collective on a channel. Posts a sum by MPI_Iallreduce, in place if `send` is `receive`; nothing is checked: all ranks must
+  // name the same count and type. Throws Error (misuse) unless constructed with order = vendor, or for a busy channel.
   Request iallreduce(int channel, float const* send, float* receive, std::size_t count);
-  // Overload for doubles.
+  // Posts a sum of doubles, as the overload for floats.
   Request iallreduce(int channel, double const* send, double* receive, std::size_t count);
 
-  // Collective. For steps checked once. Error transport.
+  // Collective. Returns sums over a duplicate of its own, for steps checked once. Throws Error (transport).
   MpiBareSums bare() { return MpiBareSums{end_->comm}; }
 
-  // Local; mostly it does not return: see above. The rank at fault speaks first.
+  // Local. Ends the job, and mostly does not return: see the class. The rank at fault speaks first.
   void abort(Error const& reason);
 
   // Letters have a duplicate of their own, and are MPI's messages also within a host.
-  // As the options say.
+  // Returns the most requests from one rank to another not yet taken, as the options say.
   int window() const { return end_->mailbox.bounds().window; }
-  // Bytes of a letter, as the options say.
+  // Returns the most bytes of a letter, as the options say.
   std::size_t largest() const { return end_->mailbox.bounds().largest; }
-  // Local. A request goes by MPI_Issend, and counts in the window until its receiver has begun to take the letter. Error:
-  // invalid_argument, transport.
+  // Local. Posts a letter: see Mailbox. A request goes by MPI_Issend, and counts in the window until its receiver has begun to
+  // take the letter. Throws Error: invalid_argument, transport.
   bool post(LetterLane lane, int to, LetterParts parts) { return end_->mailbox.post(lane, to, parts); }
-  // Local. Moves MPI on, also if no letter is there. Error: invalid_argument, transport.
+  // Local. Takes a letter: see Mailbox. Moves MPI on, also if no letter is there. Throws Error: invalid_argument, transport.
   bool take(LetterLane lane, int from, Letter& letter) { return end_->mailbox.take(lane, from, letter); }
 
-  // Journals of other ranks are asked for by letters, too; a rank not waiting does not answer.
+  // Returns this rank's journal, owned by this object; peers ask for it by letters. A rank not waiting does not answer.
   Journal& journal() { return end_->journals.journal; }
-  // Local. Asks that rank by a letter; the answer is told by a later call.
+  // Local. Asks that rank by a letter; its answer is returned by a later call. Nothing as long as it has said nothing.
   std::optional<RankStatus> status_of(int rank, bool& fresh) { return end_->journals.status_of(rank, fresh); }
   // Local. Takes in arrived questions and answers, and answers the questions.
   void answer() { end_->journals.answer(); }
-  // Local. A letter to every other rank; waits up to a second for them to be gone.
+  // Local. Writes a letter to every other rank; waits up to a second for the letters to be gone.
   void announce() { end_->journals.announce(); }
-  // Local. Takes in arrived letters, first.
+  // Local. Takes in arrived letters; returns the longest pause announced by other ranks and not ended, 0 for none.
   std::chrono::nanoseconds longest_pause() const { return end_->journals.longest_pause(); }
 
   // Memory in SharedSpace is lent in place. An aborting job ends, so nothing needs to be held.
-  // True if both are one, or of a host with ranks able to map each other's blocks.
+  // Returns true if both are one, or of a host with ranks able to map each other's blocks.
   bool lends(int one, int other) const { return one == other || end_->meet(one, other); }
-  // Of memory in SharedSpace; id 0 for any other.
+  // Local. Returns the place of memory in SharedSpace; one with id 0 for any other.
   Place place_of(void const* memory) const { return detail::shared_blocks.place_of(memory); }
-  // Local. In SharedSpace, kept until the communicator goes. Error (out_of_memory).
+  // Local. Returns so many bytes of the channel's own in SharedSpace, until it grows. Throws Error (out_of_memory).
   std::byte* window(int channel, std::size_t bytes);
-  // Local. Maps a peer's block when it is first asked for. Error (transport) on failure.
+  // Local. Returns the address here of a peer's memory; maps its block when it is first asked for. Throws Error (transport).
   std::byte* address_of(Place const& place);
-  // Always 0: loans are not told apart.
+  // Returns 0: loans are not told apart.
   std::uint64_t lend(int /*channel*/) const { return 0; }
-  // Always true: lent memory stays until the operation is complete, or the job ends.
+  // Returns true: lent memory stays until the operation is complete, or the job ends.
   bool hold(int /*channel*/, int /*rank*/, std::uint64_t /*number*/) const { return true; }
-  // Nothing to be done, as `hold` notes nothing.
+  // Does nothing, as `hold` notes nothing.
   void release(int /*channel*/, int /*rank*/) const noexcept {}
   // Returns at once: nobody holds anything.
   void reclaim(int /*channel*/) const noexcept {}
 
  private:
-  // Both types of `iallreduce`.
+  // Does the work of both overloads of `iallreduce`.
   template <class T>
   Request sum(int channel, MPI_Datatype type, T const* send, T* receive, std::size_t count);
 
@@ -149,7 +149,7 @@ class MpiCommunicator {
   Owned<detail::MpiEndpoint> end_;
 };
 
-// The host of every rank, for topologies of two hops. Local: the ranks told each other when `comm` was constructed.
+// Returns the host of every rank, for topologies of two hops. Local: the ranks told each other when `comm` was constructed.
 std::vector<int> mpi_hosts(MpiCommunicator const& comm);
 
 // ---- below: how it is done ----
@@ -170,12 +170,12 @@ static_assert(BareAllreduce<MpiCommunicator> && AnnouncesPauses<MpiCommunicator>
 
 namespace detail {
 
-// run_mpi of a body called by its address. `guarded`: the number launched is compared with the number joined.
+// Does the work of run_mpi, by a body's address. `guarded`: the number launched is compared with the number joined.
 int run_mpi_rank(int& argc, char**& argv, FunctionRef<int(MpiCommunicator&)> body, MpiOptions const& options, bool guarded);
 
-// MPI as an entrance of `run`, known to every program with this header.
+// Joins by MPI as an entrance of `run`: calls the body on this rank, and returns the exit code. Ends the job as run_mpi does.
 int join_mpi(int& argc, char**& argv, RunOptions const& options, FunctionRef<int(JoinedWorld&)> body);
-// Returns the first launcher's variable found: of PMI (mpiexec of MPICH and its relatives, srun), PMIx, and Open MPI.
+// Returns the value of the first launcher's variable found, of PMI (MPICH's mpiexec, srun), PMIx and Open MPI; else null.
 char const* mpi_claims(Environment variable);
 // Returns MPI's name and version in its own words, also before it is initialised.
 std::string mpi_library();

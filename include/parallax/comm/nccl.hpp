@@ -52,34 +52,34 @@ class NcclCommunicator : public Forwarding<Host> {
   // A step can be captured: its moves of device memory are in the stream, and nothing else.
   static constexpr bool captures = true;
 
-  // Local: asks NCCL for rank and size. Error: invalid_argument if `comm` is null, mismatch, timeout, and NCCL's own.
+  // Local; waits for NCCL, as the class says. Throws Error: invalid_argument if `comm` is null, mismatch, timeout, NCCL's own.
   NcclCommunicator(ncclComm_t comm, Host& host, CudaQueue queue, NcclOptions options = {})
       : NcclCommunicator{host, std::make_unique<Channels>(comm, host, queue, options)} {}
 
-  // This rank's stream and pool, as they were given.
+  // Returns this rank's stream and pool, as they were given.
   CudaQueue queue() const { return channels_->queue; }
-  // As CarriesDevice has it: a group of ncclSend and ncclRecv. The rank's block for itself is a copy in the stream.
+  // Posts as CarriesDevice has it: a group of ncclSend and ncclRecv. The rank's block for itself is a copy in the stream.
   DeviceRequest ialltoallv_device(int channel, Transfer const& transfer) {
     channels_->post(channel, transfer);
     return {channels_.get(), channel};
   }
 
-  // Sums of device memory are formed in an order of NCCL's choice.
+  // Returns `vendor`: sums of device memory are formed in an order of NCCL's choice.
   SumOrder device_sum_order() const { return SumOrder::vendor; }
 
-  // Collective on a channel, as ialltoallv_device. From `send` to `receive`: one range, or two without overlap.
+  // Collective, as ialltoallv_device. Posts a sum of `count` elements: `send` and `receive` are one range, or do not overlap.
   template <class T>
   DeviceRequest iallreduce_device(int channel, T const* send, T* receive, std::size_t count) {
     channels_->post(channel, {Kind::sum, send, receive, count, type_of<T>(), sizeof(T)});
     return {channels_.get(), channel};
   }
-  // `count` elements of the sum for each rank, rank r those from r · count on. In place: receive = send + rank · count.
+  // Collective. Posts a sum, of which rank r gets `count` elements from r · count on. In place: receive = send + rank · count.
   template <class T>
   DeviceRequest ireduce_scatter_device(int channel, T const* send, T* receive, std::size_t count) {
     channels_->post(channel, {Kind::sum_of_part, send, receive, count, type_of<T>(), sizeof(T)});
     return {channels_.get(), channel};
   }
-  // `count` elements of each rank, rank r's at r · count. In place: send = receive + rank · count.
+  // Collective. Gathers `count` elements of every rank, rank r's at r · count. In place: send = receive + rank · count.
   template <class T>
   DeviceRequest iallgather_device(int channel, T const* send, T* receive, std::size_t count) {
     channels_->post(channel, {Kind::gather, send, receive, count, type_of<T>(), sizeof(T)});
@@ -92,7 +92,7 @@ class NcclCommunicator : public Forwarding<Host> {
 
   // Local. Ends NCCL's communicator, then the host's.
   void abort(Error const& reason) { channels_->abort(reason); }
-  bool aborted() const { return channels_->aborted(); }  // true once ncclCommAbort has been called
+  bool aborted() const { return channels_->aborted(); }  // returns true once ncclCommAbort has been called
 
  private:
   // The kind of an operation, compared between ranks, and named in messages by its function.
@@ -108,7 +108,7 @@ class NcclCommunicator : public Forwarding<Host> {
   };
   class Channels;
 
-  // NCCL's name of float or double; nothing else is summed.
+  // Returns NCCL's name of float or double; nothing else is summed.
   template <class T>
   static constexpr ncclDataType_t type_of() {
     static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "sums are of float or double");
@@ -127,7 +127,7 @@ class NcclCommunicator : public Forwarding<Host> {
 template <Communicator Host>
 class NcclCommunicator<Host>::Channels final : public detail::DeviceChannels, public DeviceWaiter {
  public:
-  // Waits for NCCL to be initialised, and compares its rank and size with the host's.
+  // Waits for NCCL to be initialised, at most the deadline, and compares its rank and size with the host's.
   Channels(ncclComm_t comm, Host& host, CudaQueue given, NcclOptions options)
       : queue{given.awaited_by(*this)}, comm_{comm}, host_{&host}, options_{options} {
     if (!comm) throw Error{Errc::invalid_argument, host.rank(), "NcclCommunicator", "", "the ncclComm_t is null"};
@@ -146,7 +146,7 @@ class NcclCommunicator<Host>::Channels final : public detail::DeviceChannels, pu
   }
   Channels(Channels&&) = delete;
 
-  // An exchange of blocks.
+  // Posts an exchange of blocks. Throws as DeviceChannels::check and `supervise`.
   void post(int channel, Transfer const& transfer) {
     supervise();
     DeviceChannels::check(*host_, channel, transfer);
@@ -155,7 +155,7 @@ class NcclCommunicator<Host>::Channels final : public detail::DeviceChannels, pu
     state.collective = {};
     set_out(channel, state, [&](std::size_t rank) { return transfer.to[rank].bytes; });
   }
-  // Posts a sum or a gathering, with equally much from every rank.
+  // Posts a sum or a gathering, with equally much from every rank. Throws Error (misuse) for a busy channel, and `supervise`'s.
   void post(int channel, Collective const& collective) {
     supervise();
     check_idle(*host_, channel, names(collective.kind).operation);
@@ -164,13 +164,13 @@ class NcclCommunicator<Host>::Channels final : public detail::DeviceChannels, pu
     set_out(channel, state, [&](std::size_t) { return collective.count * collective.element; });
   }
 
-  // Puts an event behind all work in the stream, and looks at it until it is reached.
+  // Puts an event behind all work in the stream, and waits for it as `await`.
   void synchronize() {
     supervise();
     ending_.record(queue.stream);
     await(ending_);
   }
-  // As DeviceWaiter has it, with an eye on NCCL.
+  // Waits as DeviceWaiter has it, with an eye on NCCL: throws its failure, and Error (timeout), after an abort.
   void await(CudaEvent const& event) override {
     Patience<Host> patience{*host_};
     while (!event.reached()) {
@@ -179,7 +179,7 @@ class NcclCommunicator<Host>::Channels final : public detail::DeviceChannels, pu
     }
   }
 
-  // The first reason stays.
+  // Ends NCCL's communicator, then the host's. The first reason stays.
   void abort(Error const& reason) {
     stop(reason);
     host_->abort(reason);
@@ -187,7 +187,7 @@ class NcclCommunicator<Host>::Channels final : public detail::DeviceChannels, pu
   // Returns true if NCCL's communicator is gone.
   bool aborted() const { return reason_.has_value(); }
 
-  // This rank's.
+  // This rank's stream and pool.
   CudaQueue const queue;
 
  private:
@@ -233,14 +233,14 @@ class NcclCommunicator<Host>::Channels final : public detail::DeviceChannels, pu
 
   bool is_self(std::size_t rank) const { return static_cast<int>(rank) == host_->rank(); }
   ChannelState& state_of(int channel) { return *states_[static_cast<std::size_t>(channel)]; }
-  // The channel's, made when it is first used.
+  // Returns the state of a channel, made when it is first used.
   ChannelState& open(int channel) {
     std::optional<ChannelState>& made = states_[static_cast<std::size_t>(channel)];
     if (!made) made.emplace(static_cast<std::size_t>(host_->size()));
     return *made;
   }
 
-  // Posted: with `compared`, headers travel first; the stream gets it once it is its turn. `bytes_to`: outgoing bytes by rank.
+  // Sets an operation out: with `compared` headers travel first, and the stream gets it in its turn. `bytes_to`: bytes by rank.
   template <class BytesTo>
   void set_out(int channel, ChannelState& state, BytesTo&& bytes_to) {
     std::uint64_t const number = posted_ + 1;
@@ -263,7 +263,7 @@ class NcclCommunicator<Host>::Channels final : public detail::DeviceChannels, pu
     if (state.stage == Stage::waits_for_its_turn) move_on();  // it may be in the stream at once
   }
 
-  // True once the operation and an event behind it are in the stream.
+  // Goes as far as it can; returns true once the operation and an event behind it are in the stream.
   bool advance(int channel) override {
     supervise();
     ChannelState& state = state_of(channel);
@@ -286,7 +286,7 @@ class NcclCommunicator<Host>::Channels final : public detail::DeviceChannels, pu
     return true;
   }
 
-  // When the host communicator fails, peers do not come any more, and NCCL's work in the stream would wait for them.
+  // Calls the host. If it fails, peers do not come any more, and NCCL is ended: its work in the stream would wait for them.
   template <class Call>
   auto by_host(Call&& call) {
     try {
@@ -334,13 +334,13 @@ class NcclCommunicator<Host>::Channels final : public detail::DeviceChannels, pu
       case Kind::gather: return began(ncclAllGather(c.send, c.receive, c.count, c.type, comm_, queue.stream), c.kind);
     }
   }
-  // A non-blocking communicator may be at it still: it is polled by `settled`.
+  // Notes the result of a call, or throws it. A non-blocking communicator may be at it still: it is polled by `settled`.
   void began(ncclResult_t result, Kind kind) {
     unsettled_ = result == ncclInProgress;
     check(result, names(kind).call);
   }
 
-  // The first failure of a call is reported; an open group is closed.
+  // Puts an exchange in the stream. Throws the first failure of a call; an open group is closed before.
   void exchange(Transfer const& transfer) {
     auto const self = static_cast<std::size_t>(host_->rank());
     device::copy(transfer.receive + transfer.from[self].offset, transfer.send + transfer.to[self].offset,
@@ -369,7 +369,7 @@ class NcclCommunicator<Host>::Channels final : public detail::DeviceChannels, pu
     began(last, Kind::exchange);
   }
 
-  // Returns true if the latest call is over: the work is in the stream.
+  // Returns true if the latest call is over: the work is in the stream. Throws its error, after an abort.
   bool settled(char const* call) {
     if (!unsettled_) return true;
     ncclResult_t state = ncclSuccess;
@@ -392,7 +392,7 @@ class NcclCommunicator<Host>::Channels final : public detail::DeviceChannels, pu
     std::swap(watched_[busy_++], next_);
   }
 
-  // Called now and then: after an abort throws its reason, aborts if NCCL has failed or an operation is overdue.
+  // Looks after NCCL, now and then: after an abort throws its reason, aborts if NCCL has failed or an operation is overdue.
   void supervise() {
     if (reason_) throw *reason_;
     heed_host();
@@ -420,7 +420,7 @@ class NcclCommunicator<Host>::Channels final : public detail::DeviceChannels, pu
     bool const usage = result == ncclInvalidArgument || result == ncclInvalidUsage;
     fail({memory ? Errc::out_of_memory : usage ? Errc::misuse : Errc::transport, host_->rank(), call, "", detail});
   }
-  // Error (timeout), after an abort.
+  // Throws Error (timeout), after an abort.
   [[noreturn]] void time_out(char const* operation, std::string_view what) {
     fail(timeout_error(*host_, -1, operation, {}, what));
   }
@@ -443,7 +443,7 @@ class NcclCommunicator<Host>::Channels final : public detail::DeviceChannels, pu
       if (first && first->request && (first->number == 0 || first->number == begun_ + 1)) return first->request->waiting_for();
     return -1;
   }
-  // The host's request withdraws; work in the stream is NCCL's.
+  // Withdraws the host's request; work in the stream is NCCL's.
   void give_up(int channel) noexcept override { state_of(channel).request.reset(); }
 
   ncclComm_t comm_;

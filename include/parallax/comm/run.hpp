@@ -50,7 +50,7 @@ template <class... Communicators, class Body>
 int run(int& argc, char**& argv, Body&& body, RunOptions options = {});
 
 // Local. Returns the command line's arguments behind the program's name, without those for `run`: for programs with arguments
-// of their own, before `run` is called or in its body. Refers to `argv`.
+// of their own, before `run` is called or in its body. Refers to the words of `argv`, which must stay.
 std::vector<std::string_view> own_arguments(int argc, char const* const* argv);
 
 // ---- below: how it is done ----
@@ -60,7 +60,7 @@ namespace detail {
 // A body called by its address.
 using RunBody = FunctionRef<int(JoinedWorld&)>;
 
-// `run`, with a given start. `self`: a rank alone has a SelfCommunicator, else a ThreadCommunicator.
+// Does the work of `run`, with a given start. `self`: a rank alone has a SelfCommunicator, else a ThreadCommunicator.
 int run_ranks(int& argc, char**& argv, RunBody body, RunOptions const& options, Start const& start, bool self);
 
 // Throws Error (misuse): the type joined is none of the types given to `run`.
@@ -73,7 +73,7 @@ constexpr bool takes() {
   else return (std::is_invocable_v<Body&, Communicators&> && ...);
 }
 
-// Calls `body` with the communicator as its own type, or as AnyCommunicator if no types are named.
+// Calls `body` with the communicator as its own type, or as AnyCommunicator if no types are named. Returns its exit code.
 template <class... Communicators, class Body>
 int call_body(Body& body, JoinedWorld& world) {
   if constexpr (sizeof...(Communicators) == 0) {

@@ -19,9 +19,9 @@ class SelfCommunicator {
   // An exchange, complete when it was posted. Refers to nothing.
   class Request {
    public:
-    // True from the start: `ialltoallv` has copied the block.
+    // Returns true from the start: `ialltoallv` has copied the block.
     bool test() const { return true; }
-    // Always -1: there is nobody to wait for.
+    // Returns -1: there is nobody to wait for.
     int waiting_for() const { return -1; }
   };
 
@@ -31,11 +31,11 @@ class SelfCommunicator {
     detail::check_bounds(bounds, bounds.largest, "SelfCommunicator");
   }
 
-  // Always 0.
+  // Returns 0.
   int rank() const { return 0; }
-  // Always 1.
+  // Returns 1.
   int size() const { return 1; }
-  // 60 s; no exchange ever waits so long.
+  // Returns 60 s; no exchange ever waits.
   std::chrono::nanoseconds deadline() const { return std::chrono::seconds{60}; }
 
   // Copies the block of rank 0 for rank 0, at once; the two may overlap. `channel` is ignored, and no channel is ever busy.
@@ -50,7 +50,7 @@ class SelfCommunicator {
     return {};
   }
 
-  // From now on every `ialltoallv` throws this reason; the first one stays.
+  // Local. Makes every later `ialltoallv`, `post` and `take` throw this reason; the first one stays.
   void abort(Error const& reason) {
     if (!reason_) reason_ = reason;
   }
@@ -59,7 +59,7 @@ class SelfCommunicator {
   int window() const { return bounds_.window; }
   // Returns the bound of a letter's bytes: 64 MiB unless it was given.
   std::size_t largest() const { return bounds_.largest; }
-  // Posts a letter of rank 0 to itself: see Mailbox.
+  // Posts a letter of rank 0 to itself: see Mailbox for result and errors.
   bool post(LetterLane lane, int to, LetterParts parts) {
     if (reason_) throw *reason_;
     detail::check_letter(0, 1, to, parts, largest());
@@ -68,7 +68,7 @@ class SelfCommunicator {
     detail::write_letter(waiting.emplace_back(), parts);
     return true;
   }
-  // Takes the oldest letter of a lane: see Mailbox.
+  // Takes the oldest letter of a lane: see Mailbox for result and errors.
   bool take(LetterLane lane, int from, Letter& letter) {
     if (reason_) throw *reason_;
     detail::check_writer(0, 1, from);

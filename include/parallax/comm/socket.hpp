@@ -26,11 +26,11 @@ namespace parallax::inline v0_2 {
 // its own. Owns the socket; move-only.
 class SocketListener {
  public:
-  // Local. "host:port", or "[host]:port"; port 0 is any free one. Error: invalid_argument for anything but an address,
-  // transport if nobody can listen there.
+  // Local. Listens at "host:port", or "[host]:port"; port 0 is any free one. Throws Error: invalid_argument for anything but an
+  // address, transport if nobody can listen there.
   explicit SocketListener(std::string_view address = "127.0.0.1:0");
 
-  // Returns the address it listens at, in digits: an address for SocketOptions.
+  // Returns the address at which the socket listens, in digits: an address for SocketOptions.
   std::string address() const { return detail::text_of(detail::socket_address(socket_, &::getsockname)); }
 
  private:
@@ -53,39 +53,39 @@ class SocketListener {
 class SocketCommunicator {
  public:
   // A move-only token on an operation in flight; does not outlive the communicator. Destroyed before `test` was true, it
-  // withdraws: nobody touches the memory of the transfer any more. `test` moves on all operations of this rank in flight, and is
-  // true once every block has come, and this rank's are read no more; it throws the reason of an abort, and Error: mismatch,
+  // withdraws: nobody touches the memory of the transfer any more. `test` moves on all operations of this rank in flight, and
+  // is true once every block has come, and this rank's are read no more; it throws the reason of an abort, and Error: mismatch,
   // transport. `waiting_for` returns a rank still to deliver, else one not yet given its block.
   using Request = detail::InFlight<detail::SocketEndpoint>;
   // Memory allocated here is within reach of the host's ranks, in place.
   using lent_space = SharedSpace;
 
-  // Collective. Error: timeout with the missing ranks, mismatch for ranks in disagreement on the world, invalid_argument for
-  // senseless options or an address that needs a key, transport if rank 0 cannot listen, a rank was lost or the launcher does
-  // not answer as it should, file for one not writable or not to be trusted.
+  // Collective; waits for all ranks. Throws Error: timeout with the missing ranks, mismatch for ranks in disagreement on the
+  // world, invalid_argument for senseless options or an address that needs a key, transport if rank 0 cannot listen, a rank was
+  // lost or the launcher does not answer as it should, file for one not writable or not to be trusted.
   explicit SocketCommunicator(SocketOptions const& options)
       : end_{std::make_unique<detail::SocketEndpoint>(options, detail::OwnedDescriptor{})} {
     if (detail::Rendezvous::by_launcher(options)) farewell_.becomes_due();
   }
-  // Collective. With a rank 0 already listening: at "file:" and "pmi:" it leaves word of its address; any other address of the
-  // options is not looked at. Error likewise.
+  // Collective. Joins with a rank 0 already listening, whose socket it takes: at "file:" and "pmi:" rank 0 leaves word of its
+  // address; any other address of the options is not looked at. Throws the errors of the other constructor.
   SocketCommunicator(SocketListener listener, SocketOptions const& options)
       : end_{std::make_unique<detail::SocketEndpoint>(options, std::move(listener.socket_))} {
     if (detail::Rendezvous::by_launcher(options)) farewell_.becomes_due();
   }
 
-  // From 0 to size() - 1.
+  // Returns this rank's number, from 0 to size() - 1.
   int rank() const { return end_->options.rank; }
-  // Ranks of the world.
+  // Returns the number of ranks of the world.
   int size() const { return end_->options.size; }
-  // As the options have it, 60 s by default.
+  // Returns the longest wait, as the options have it: 60 s by default.
   std::chrono::nanoseconds deadline() const { return end_->options.deadline; }
-  // True if this host has more ranks than hardware threads; waiting then sleeps at once.
+  // Returns true if this host has more ranks than hardware threads; waiting then sleeps at once.
   bool oversubscribed() const { return end_->oversubscribed; }
-  // The host of every rank; hosts are numbered from 0 in the order of their first rank.
+  // Returns the host of every rank, by rank; hosts are numbered from 0 in the order of their first rank.
   std::vector<int> const& hosts() const { return end_->hosts; }
 
-  // True if blocks between two ranks go through memory: of one rank, or of one host if memory can be shared there.
+  // Returns true if blocks between two ranks go through memory: of one rank, or of one host if memory can be shared there.
   bool shares_memory(int one, int other) const { return end_->shares_memory(one, other); }
 
   // Collective on a channel. Writes as much as can be written at once; the rank's own block is copied. Blocks from peers of
@@ -94,32 +94,32 @@ class SocketCommunicator {
   // channel, mismatch for sizes in disagreement, transport, and the reason after an abort.
   Request ialltoallv(int channel, Transfer const& transfer);
 
-  // Local: tells every rank, and waits a quarter of a second at most until the system has taken the message.
+  // Local. Tells every rank the reason, and waits a quarter of a second at most until the system has taken the message.
   void abort(Error const& reason) { end_->abort(reason); }
-  // Makes progress. Throws the reason once any rank has aborted, or was lost.
+  // Local. Makes progress. Throws the reason once any rank has aborted, or was lost.
   void check() { end_->check(); }
-  // Returns when a peer has sent something or can be sent more, or after so long.
+  // Local. Waits until a peer has sent something or can be sent more, or after so long.
   void sleep(std::chrono::nanoseconds at_most) const { end_->sleep(at_most); }
 
-  // As the options say: requests from one rank to another not yet taken.
+  // Returns the most requests from one rank to another not yet taken, as the options say.
   int window() const { return end_->options.mailbox.window; }
-  // Bytes of a letter, as the options say.
+  // Returns the most bytes of a letter, as the options say.
   std::size_t largest() const { return end_->options.mailbox.largest; }
-  // Local. A request counts in the window until its receiver has confirmed the taking. Error: invalid_argument, and the reason
-  // after an abort.
+  // Local. Posts a letter: see Mailbox. A request counts in the window until its receiver has confirmed the taking. Throws
+  // Error: invalid_argument, and the reason after an abort.
   bool post(LetterLane lane, int to, LetterParts parts) { return end_->post_letter(lane, to, parts); }
-  // Local. Makes progress. Error likewise.
+  // Local. Makes progress, and takes a letter: see Mailbox. Throws the errors of `post`.
   bool take(LetterLane lane, int from, Letter& letter) { return end_->take_letter(lane, from, letter); }
 
-  // This rank's; peers ask for it by messages.
+  // Returns this rank's journal, owned by this object; peers ask for it by messages.
   Journal& journal() { return end_->journals.journal; }
-  // Local. Asks that rank; the answer is told by a later call.
+  // Local. Asks that rank; its answer is returned by a later call. Nothing as long as it has said nothing.
   std::optional<RankStatus> status_of(int rank, bool& fresh) { return end_->status_of(rank, fresh); }
   // Local. Makes progress, and answers ranks that asked.
   void answer() { end_->answer(); }
   // Local. Tells every other rank; waits up to a second until the system has taken the messages.
   void announce() { end_->announce(); }
-  // Local. Makes progress first.
+  // Local. Makes progress; returns the longest pause announced by other ranks and not ended, 0 for none.
   std::chrono::nanoseconds longest_pause() const {
     end_->answer();
     return end_->journals.longest_pause();
@@ -128,15 +128,15 @@ class SocketCommunicator {
   // Memory in SharedSpace is lent in place, to ranks of the host.
   // Returns true if both are one, or share memory.
   bool lends(int one, int other) const { return end_->shares_memory(one, other); }
-  // Of memory in SharedSpace; id 0 for any other.
+  // Local. Returns the place of memory in SharedSpace; one with id 0 for any other.
   Place place_of(void const* memory) const { return end_->lending.place_of(memory); }
-  // Local. In SharedSpace, kept until the communicator goes. Error (out_of_memory).
+  // Local. Returns so many bytes of the channel's own in SharedSpace, until it grows. Throws Error (out_of_memory).
   std::byte* window(int channel, std::size_t bytes) { return end_->lending.window(channel, bytes); }
-  // Local. Maps a peer's block when it is first asked for. Error (transport) on failure.
+  // Local. Returns the address here of a peer's memory; maps its block when it is first asked for. Throws Error (transport).
   std::byte* address_of(Place const& place) { return end_->address_of(place); }
-  // Local. Opens a loan of the channel; numbers are this rank's own, and never come again.
+  // Local. Opens a loan of the channel, and returns its number: this rank's own, and never used again.
   std::uint64_t lend(int channel) { return end_->lending.lend(channel); }
-  // Local. True if this loan is still open. If so, its rank waits for `release`, or lets go of the pages if the wait is long.
+  // Local. Returns true if this loan is open. If so, its rank waits for `release`, or lets go of the pages if the wait is long.
   bool hold(int channel, int rank, std::uint64_t number) { return end_->lending.hold(channel, rank, number); }
   // Local. Ends a successful `hold`.
   void release(int channel, int rank) noexcept { end_->lending.release(channel, rank); }
@@ -159,11 +159,11 @@ class SocketCommunicator {
 
 namespace detail {
 
-// The entrance of `run` for processes started in the manner of torchrun, by `--px-hosts` among others, or by a launcher of
-// PMI-1.
+// Returns the value of the variable by which a process was made a rank in the manner of torchrun, by `--px-hosts` among others,
+// or by a launcher of PMI-1; null without one.
 char const* sockets_claim(Environment variable);
 
-// Tells all ranks of an exception leaving the body before this one ends.
+// Joins by the environment, calls the body, and returns the exit code. Tells all ranks of an exception before this one ends.
 int join_by_sockets(int&, char**&, RunOptions const& options, FunctionRef<int(JoinedWorld&)> body);
 
 inline constinit Entrance sockets_entrance{

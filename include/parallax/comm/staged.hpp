@@ -28,14 +28,14 @@ class Staged : public Forwarding<Host> {
   // Memory of the queue's device.
   using device_space = CudaSpace;
 
-  // Local; allocates no pinned memory yet.
+  // Local; allocates no pinned memory yet. Refers to both, which must outlive it.
   Staged(Host& host, CudaQueue queue) : Staged{host, std::make_unique<Channels>(host, queue)} {}
 
-  // This rank's stream and pool, as they were given, and waited for under the host's deadline.
+  // Returns this rank's stream and pool, as they were given, and waited for under the host's deadline.
   CudaQueue queue() const { return channels_->queue; }
-  // As defined by CarriesDevice. Every byte for another rank is copied to pinned memory, exchanged by the host, and copied
-  // back; `test` moves it from stage to stage. Error: invalid_argument, misuse, mismatch, device, out_of_memory, and the host's
-  // own.
+  // Posts an exchange as defined by CarriesDevice. Every byte for another rank is copied to pinned memory, exchanged by the
+  // host, and copied back; `test` moves it on. Throws Error: invalid_argument, misuse, mismatch, device, out_of_memory, and the
+  // host's own.
   DeviceRequest ialltoallv_device(int channel, Transfer const& transfer) {
     channels_->post(channel, transfer);
     return {channels_.get(), channel};
@@ -44,7 +44,7 @@ class Staged : public Forwarding<Host> {
  private:
   class Channels;
 
-  // The base refers to the channels, made before it and moved in afterwards.
+  // Takes over the channels, made before the base, which refers to them.
   Staged(Host& host, std::unique_ptr<Channels> made) : Forwarding<Host>{host, made.get()}, channels_{std::move(made)} {}
 
   std::unique_ptr<Channels> channels_;
@@ -87,10 +87,10 @@ class Staged<Host>::Channels final : public detail::DeviceChannels, public Devic
     set_out(channel);
   }
 
-  // As defined by DeviceWaiter.
+  // Waits for the event under the host's deadline, as DeviceWaiter has it.
   void await(CudaEvent const& event) override { detail::await_event(*host_, event); }
 
-  // This rank's.
+  // This rank's stream and pool.
   CudaQueue const queue;
 
  private:
@@ -108,7 +108,7 @@ class Staged<Host>::Channels final : public detail::DeviceChannels, public Devic
     bool leaving = false, landing = false;
   };
 
-  // Lays out the blocks of other ranks; returns how many bytes they have.
+  // Lays out the blocks of other ranks in pinned memory, at multiples of 16 bytes; returns the bytes of all, with the gaps.
   std::size_t pack(Slice<ByteRange const> blocks, std::vector<ByteRange>& packed) const {
     std::size_t end = 0;
     for (std::size_t rank = 0; rank < blocks.size(); ++rank) {
@@ -119,7 +119,7 @@ class Staged<Host>::Channels final : public detail::DeviceChannels, public Devic
   }
 
   // Posts the host's exchange once the stream has come past both events; puts the copies to the device in the stream once all
-  // is here.
+  // is here, and returns true then.
   bool advance(int channel) override {
     ChannelState& state = *states_[static_cast<std::size_t>(channel)];
     if (!state.request) {
@@ -144,12 +144,12 @@ class Staged<Host>::Channels final : public detail::DeviceChannels, public Devic
     pending = false;
     return true;
   }
-  // Returns -1 as long as the wait is for the device.
+  // Returns the rank that the host's exchange waits for, or -1; -1 as long as the wait is for the device.
   int missing(int channel) const override {
     ChannelState const& state = *states_[static_cast<std::size_t>(channel)];
     return state.request ? state.request->waiting_for() : -1;
   }
-  // The host's request withdraws. Copies in the stream go on; the channel waits for them before it uses its memory again.
+  // Withdraws the host's request. Copies in the stream go on; the channel waits for them before it uses its memory again.
   void give_up(int channel) noexcept override { states_[static_cast<std::size_t>(channel)]->request.reset(); }
 
   Host* host_;

@@ -24,58 +24,59 @@ namespace parallax::inline v0_2 {
 
 // Runs `body(ThreadCommunicator&)` on `size` threads, one per rank, and returns when all have ended. When a rank leaves by an
 // exception, every other rank's pending or next operation throws an Error naming that rank, and the first one is rethrown here.
-// Ranks as threads share everything of the process: of your libraries, too. All ranks draw from a framework's global generator
-// of random numbers (torch::manual_seed) in no certain order, with the seed set last by any of them; they share its number of
-// threads, its flags and caches, the locale and the working directory. Give each rank its own of all that it changes, such as a
+// Throws Error: invalid_argument for a size or a mailbox's window below 1, out_of_memory if a thread cannot be made. Ranks as
+// threads share everything of the process: of your libraries, too. All ranks draw from a framework's global generator of random
+// numbers (torch::manual_seed) in no certain order, with the seed set last by any of them; they share its number of threads,
+// its flags and caches, the locale and the working directory. Give each rank its own of all that it changes, such as a
 // generator, or make ranks processes: run_mpi takes the same body.
 template <class Body>
 void run_threads(int size, Body&& body, ThreadOptions options = {});
 
-// One rank's end of a group. Used by one thread at a time; move-only.
+// One rank's end of a group, which lives as long as any end. Used by one thread at a time; move-only.
 class ThreadCommunicator {
  public:
   // A move-only token on an exchange. Refers to the communicator, which must neither move nor go earlier. Destroyed before
-  // `test` was true, it withdraws: takes back the blocks no peer has begun to read, and waits for the rest. `test` copies arrived
-  // blocks, on all channels, and is true once all have arrived, and peers have taken this rank's; it throws the reason of an
-  // abort, and Error (mismatch). `waiting_for` returns a rank still to deliver, else one still to take.
+  // `test` was true, it withdraws: takes back the blocks no peer has begun to read, and waits for the rest. `test` copies
+  // arrived blocks, on all channels, and is true once all have arrived, and peers have taken this rank's; it throws the reason
+  // of an abort, and Error (mismatch). `waiting_for` returns a rank still to deliver, else one still to take.
   using Request = detail::InFlight<ThreadCommunicator>;
 
-  // Local. One end for each rank of the group; all ends keep the group alive. Error (invalid_argument) if the group has no such
-  // rank.
+  // Local. Makes the end of rank `rank`, one for each rank; all ends keep the group alive. Throws Error (invalid_argument) if
+  // the group has no such rank.
   ThreadCommunicator(std::shared_ptr<ThreadGroup> group, int rank);
-  // Only while nothing is in flight: requests refer to the object of their origin.
+  // Takes the end over, only while nothing is in flight: requests refer to the object of their origin.
   ThreadCommunicator(ThreadCommunicator&&) noexcept;
-  // As the move: only while neither of the two has an operation in flight.
+  // Takes the end over, only while neither of the two has an operation in flight.
   ThreadCommunicator& operator=(ThreadCommunicator&&) noexcept;
   // Local: waits for nobody. Requests are gone before.
   ~ThreadCommunicator();
 
-  // From 0 to size() - 1.
+  // Returns this rank's number, from 0 to size() - 1.
   int rank() const { return rank_; }
-  // Threads of the group.
+  // Returns the number of ranks of the group.
   int size() const { return group_->size(); }
-  // As the options of the group have it, 60 s by default.
+  // Returns the longest wait, as the options of the group have it: 60 s by default.
   std::chrono::nanoseconds deadline() const { return group_->options().deadline; }
-  // True if the group has more ranks than this machine has hardware threads; waiting then yields at once.
+  // Returns true if the group has more ranks than this machine has hardware threads; waiting then yields at once.
   bool oversubscribed() const { return group_->oversubscribed_; }
-  // Always: all ranks are of one process.
+  // Returns true: all ranks are of one process.
   bool shares_memory(int /*one*/, int /*other*/) const { return true; }
-  // Always: an address means the same to every rank.
+  // Returns true: an address means the same to every rank.
   bool reads_in_place() const { return true; }
-  // As ReadsInPlace has them. Whoever begins to read and looks for an abort afterwards, is seen by whoever aborts and looks for
-  // readers afterwards.
+  // Begins to read, as ReadsInPlace has it; throws the reason of an abort. Whoever begins to read and looks for an abort
+  // afterwards, is seen by whoever aborts and looks for readers afterwards.
   void begin_reading();
-  // Local.
+  // Local. Ends what `begin_reading` began.
   void end_reading() noexcept { reader(rank_).reads.store(false, std::memory_order_release); }
-  // Yields as long as a rank reads, this one too.
+  // Waits as long as a rank reads, this one too.
   void await_readers() const noexcept;
-  // A store.
+  // Local. Takes a turn, as ReadsInPlace has it: by a store, without waiting.
   void take_turn() noexcept;
-  // A load for each rank.
+  // Local. Returns a rank with fewer turns taken than this one, else -1; throws the reason of an abort. A load for each rank.
   int unread() const;
-  // Local, as ThreadGroup::abort: every rank's next operation and every poll throw this reason, or an earlier one.
+  // Local, as ThreadGroup::abort. Makes every rank's next operation and every poll throw this reason, or an earlier one.
   void abort(Error const& reason) { group_->abort(rank_, reason, in_flight()); }
-  // Throws the reason once any rank has aborted.
+  // Local. Throws the reason once any rank has aborted.
   void check() { group_->check(); }
 
   // Collective on a channel. Tells each receiver the place of its block; the receiver copies it while it polls. Copies at once
@@ -85,43 +86,42 @@ class ThreadCommunicator {
   // receiver's next operation with a block from that rank.
   Request ialltoallv(int channel, Transfer const& transfer);
 
-  // A letter is copied when it is posted; its memory is handed over when it is taken.
-  // As ThreadOptions say: requests from one rank to another not yet taken.
+  // Returns the most requests from one rank to another not yet taken, as ThreadOptions say.
   int window() const { return group_->letters_.bounds.window; }
-  // Bytes of a letter, as ThreadOptions say.
+  // Returns the most bytes of a letter, as ThreadOptions say.
   std::size_t largest() const { return group_->letters_.bounds.largest; }
-  // Local, without a lock but for the group's first letter. The parts are copied; see Mailbox for refusals.
+  // Local, without a lock but for the group's first letter. Posts a letter; the parts are copied. See Mailbox for refusals.
   bool post(LetterLane lane, int to, LetterParts parts);
-  // Local, without a lock. Letters of any rank are looked for from the rank behind the last writer on.
+  // Local, without a lock. Takes a letter: see Mailbox. Any rank's are looked for from the rank behind the last writer on.
   bool take(LetterLane lane, int from, Letter& letter);
 
-  // This rank's, in the group: peers read it in place.
+  // Returns this rank's journal, owned by the group: peers read it in place.
   Journal& journal() { return group_->journals_[static_cast<std::size_t>(rank_)]; }
-  // Returns the present status in any rank's journal. `fresh` only for this rank: others are read, and need not be awake.
+  // Local. Returns the present status in any rank's journal. `fresh`: set for this rank alone; others need not be awake.
   std::optional<RankStatus> status_of(int rank, bool& fresh) const;
   void answer() const {}  // the journals lie open to all ranks
-  // Nothing to do: peers read the pause in the journal.
+  // Does nothing: peers read the pause in the journal.
   void announce() const {}
-  // Looks into every other rank's journal: O(size).
+  // Local. Returns the longest pause in every other rank's journal, 0 for none: O(size).
   std::chrono::nanoseconds longest_pause() const;
 
-  // All memory can be lent: a place is an address.
+  // Returns true: all memory can be lent, and a place is an address.
   bool lends(int /*one*/, int /*other*/) const { return true; }
-  // The address itself, with no end: nobody keeps track of the process's allocations.
+  // Returns the address itself, with no end: nobody keeps track of the process's allocations.
   Place place_of(void const* memory) const {
     return {1, reinterpret_cast<std::uintptr_t>(memory), std::numeric_limits<std::uint64_t>::max()};
   }
-  // Null: no memory is out of reach, and nobody stages.
+  // Returns null: no memory is out of reach, and nobody stages.
   std::byte* window(int /*channel*/, std::size_t /*bytes*/) const { return nullptr; }
-  // The address given to `place_of`.
+  // Returns the address given to `place_of`.
   std::byte* address_of(Place const& place) const { return reinterpret_cast<std::byte*>(place.offset); }
-  // Opens a loan of the channel; numbers are this rank's own, from 1, and never come again.
+  // Local. Opens a loan of the channel, and returns its number: this rank's own, from 1, and never used again.
   std::uint64_t lend(int channel);
-  // A holder counts itself before it looks, and is seen by an owner closing before it looks.
+  // Local. Returns true if this loan is open, and holds it. A holder counts itself first, and is seen by an owner closing.
   bool hold(int channel, int rank, std::uint64_t number);
-  // Ends a successful `hold`.
+  // Local. Ends a successful `hold`.
   void release(int channel, int rank) noexcept { group_->loan(channel, rank).holders.fetch_sub(1); }
-  // Closes the loan and yields until nobody holds it: as long as a peer takes to read its memory.
+  // Closes the loan and waits until nobody holds it: as long as a peer takes to read its memory.
   void reclaim(int channel) noexcept;
 
  private:
@@ -143,26 +143,26 @@ class ThreadCommunicator {
     List<Peer> peers;  // by rank
   };
 
-  // Public state of a rank reading in place.
+  // Returns the state of a rank reading in place, seen by all.
   ThreadGroup::Reader& reader(int rank) const { return group_->readers_[static_cast<std::size_t>(rank)]; }
 
-  // Stamp of a box for an operation: later operations, and later marks of one, have larger stamps.
+  // Returns the stamp of a box for an operation: later operations, and later marks of one, have larger stamps.
   static std::uint64_t stamp(std::uint64_t number, Mark mark) { return number * 4 + mark; }
 
-  // Error (mismatch) with the sender's rank, for the receiver to throw.
+  // Returns the Error (mismatch) with the sender's rank, for the receiver to throw.
   PARALLAX_COLD Error disagreement(int source, std::string const& what) const;
 
   // Fills the free boxes of the operation: all of them, unless a peer is two operations behind.
   void fill_boxes(int channel, ChannelState& state);
-  // Copies the block of `source` if it is there. A box that holds something else than this operation expects is a mismatch.
+  // Copies the block of `source` if it is there. Throws Error (mismatch) for a block other than this operation expects.
   void receive(int channel, ChannelState& state, int source);
-  // True if a box of this stamp has a block of an earlier operation, not expected there.
+  // Returns true if a box of this stamp has a block of an earlier operation, not expected there.
   static bool left_behind(std::uint64_t stamp, ChannelState const& state) {
     return stamp % 4 == Mark::posted && stamp / 4 < state.number;
   }
-  // Throws if a box has an older block, or the sender is further on and has left this operation's out.
+  // Throws Error (mismatch) if a box has an older block, or the sender is further on and has left this operation's out.
   void check_box(int channel, ChannelState const& state, int source);
-  // Marks the box as being read, then as taken. False if the block was withdrawn.
+  // Copies a block, in a box marked as being read, then as taken. Returns false if it was withdrawn; throws as `receive`.
   bool copy(int channel, ChannelState& state, int source);
 
   // Posts the blocks not yet posted. Takes the arrived ones, from the rank behind this one on: not all ranks read from rank 0
@@ -170,7 +170,7 @@ class ThreadCommunicator {
   void receive(int channel, ChannelState& state);
 
   // Moves on the channel's operation, and while it is incomplete those on other channels too: a peer may be waiting for one of
-  // them. After an abort it goes on as long as `hopes`.
+  // them. Returns true once it is complete. After an abort it goes on as long as `hopes`.
   bool progress(int channel);
   // Returns true if, after an abort, an operation in flight may be completed all the same: the ranks gone had completed it, or
   // are not needed.
@@ -182,11 +182,11 @@ class ThreadCommunicator {
   // Returns a bit for each channel with an operation in flight, and one for turns awaited.
   PARALLAX_COLD std::uint64_t in_flight() const;
 
-  // True if the operation has a block for that rank, announced by a box.
+  // Returns true if the operation has a block for that rank, announced by a box.
   bool sends_to(ChannelState const& state, int target) const {
     return target != rank_ && state.transfer.to[static_cast<std::size_t>(target)].bytes > 0;
   }
-  // True if that rank has yet to take its block; the block must stay until then.
+  // Returns true if that rank has yet to take its block; the block must stay until then.
   bool untaken(int channel, ChannelState const& state, int target) const {
     if (!sends_to(state, target)) return false;
     bool const inside = state.transfer.to[static_cast<std::size_t>(target)].bytes <= sizeof(Box::inside);
@@ -197,7 +197,7 @@ class ThreadCommunicator {
   // Returns a rank still to deliver, else one still to take its own block, or -1.
   int waiting_for(int channel) const;
 
-  // Takes back all blocks that no peer has begun to read, and waits for the others.
+  // Takes back all blocks that no peer has begun to read, and waits until the blocks being read are taken.
   void withdraw(int channel);
 
   // By channel; this end moves, the states do not.

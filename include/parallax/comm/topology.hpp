@@ -32,62 +32,62 @@ struct Servers {
   int count = 1;
 };
 
-// The owners among the ranks, and the hops by which the others reach them.
+// The owners among the ranks, and the hops by which all ranks reach them.
 class RankLayout {
  public:
-  // This rank's number in the world.
+  // Returns this rank's number in the world, from 0.
   int rank() const { return rank_; }
-  // Ranks of the world, servers too.
+  // Returns the number of ranks of the world, servers too.
   int size() const { return size_; }
-  // Number of owners, the same on every rank: at least 1, at most the number of ranks.
+  // Returns the number of owners, the same on every rank: at least 1, at most the number of ranks.
   int owners() const { return static_cast<int>(owner_ranks_.size()); }
   int owner() const { return owner_; }  // this rank's owner number, -1 if it owns nothing
-  // The world rank of owner number `owner`, from 0 to owners() - 1.
+  // Returns the world rank of owner number `owner`, from 0 to owners() - 1.
   int owner_rank(int owner) const { return owner_ranks_[static_cast<std::size_t>(owner)]; }
-  // The way from a rank to every owner: one hop, or one within a host and then one between hosts. Data coming back takes them
-  // in the opposite order. Valid as long as the topology lives and does not move.
+  // Returns the hops from a rank to every owner: one, or one within a host and then one between hosts. Data coming back takes
+  // them in the opposite order. Valid as long as the topology lives and does not move.
   Slice<Hop const> hops() const { return two_levels_ ? Slice<Hop const>{hops_, 2} : direct(); }
   Slice<Hop const> direct() const { return {&direct_, 1}; }  // one hop from every rank to every owner, past all hosts
-  // By rank: its host, by any number. Unless declared, every rank is a host of its own.
+  // Returns by rank the number of its host, any number. Unless declared, every rank is a host of its own.
   std::vector<int> const& hosts() const { return hosts_; }
-  // True if ranks of one hop own nothing, as with dedicated servers.
+  // Returns true if there is one hop and some ranks own nothing, as with dedicated servers.
   bool serves() const { return !two_levels_ && owners() < size(); }
-  // True if all ranks lend each other their memory: owners may then write sums to their final places.
+  // Returns true if all ranks lend each other their memory: owners may then write sums to their final places.
   bool spreads() const { return size() > 1 && !two_levels_ && owners() == size() && direct_.lends; }
-  // True if that rank and this one are of one declared host: bytes between them do not count as crossing.
+  // Returns true if rank `rank` and this one are of one declared host: bytes between them do not count as crossing.
   bool same_host(int rank) const { return hosts_[static_cast<std::size_t>(rank)] == hosts_[static_cast<std::size_t>(rank_)]; }
 
  protected:
   // The questions that a topology asks its communicator about two ranks.
   struct Meets {
     // True if they share memory. Asked only while the layout is made.
-    FunctionRef<bool(int, int)> in_memory, lends;  // true if they lend it, likewise
+    FunctionRef<bool(int, int)> in_memory, lends;  // true if they lend their memory to each other
   };
 
-  // No owners yet: one of the `lay_out` follows at once.
+  // Begins without owners: a `lay_out` follows at once.
   RankLayout(int rank, int size) : rank_{rank}, size_{size} {}
   // Copies and moves carry the whole layout. They are written out to be compiled once.
   RankLayout(RankLayout const&);
-  // Leaves `other` without owners; it is only to be assigned to or destroyed.
+  // Takes the layout over. `other` has no owners then, and is only to be assigned to or destroyed.
   RankLayout(RankLayout&&) noexcept;
   // Replaces ranks, hosts, owners and hops together.
   RankLayout& operator=(RankLayout const&);
-  // As the copy; takes the lists over.
+  // Replaces ranks, hosts, owners and hops by those of `other`, which is left without.
   RankLayout& operator=(RankLayout&&) noexcept;
   ~RankLayout();
-  // Local. Every rank owns, and is a host of its own.
+  // Local. Lays out one hop: every rank owns, and is a host of its own.
   void lay_out_flat(Meets const& meets);
-  // Local. Makes the first `count` ranks owners. Error (invalid_argument) unless it is from 1 to `size`.
+  // Local. Makes the first `count` ranks owners. Throws Error (invalid_argument) unless it is from 1 to `size`.
   void lay_out(Servers servers, Meets const& meets);
-  // Local. Two levels over these hosts, one number for each rank (else Error invalid_argument).
+  // Local. Lays out two levels over these hosts. Throws Error (invalid_argument) unless there is one number for each rank.
   void lay_out(std::vector<int> hosts, Meets const& meets);
 
  private:
-  // Tells a hop how each of its groups meets. `group_of`: by rank, -1 for a rank without a part in it.
+  // Sets `in_memory` and `lends` of a hop, by all of its groups. `group_of`: by rank, -1 for a rank without a part in it.
   void describe(Hop& hop, List<int> const& group_of, Meets const& meets);
-  // The one hop from every rank to every owner: the only one of a flat layout, and `direct` of two levels.
+  // Lays out the one hop from every rank to every owner: the only one of a flat layout, and `direct` of two levels.
   void lay_out_direct(Meets const& meets);
-  // The two hops of `hosts_`, then the direct one. Ranks of a host get slots in ascending order.
+  // Lays out the two hops of `hosts_`, then the direct one. Ranks of a host get slots in ascending order.
   void lay_out_levels(Meets const& meets);
 
   // This rank, and the number of ranks.
@@ -110,30 +110,30 @@ class RankLayout {
 template <Communicator C>
 class Topology : public RankLayout {
  public:
-  // Flat: every rank owns, and exchanges directly with every other.
+  // Local. Makes a flat topology: every rank owns, and exchanges directly with every other.
   explicit Topology(C& world) : RankLayout{world.rank(), world.size()}, world_{&world} {
     meeting([&](Meets const& meets) { lay_out_flat(meets); });
   }
 
-  // Only servers own; one hop. They have no data of their own: they go along by `Session::join` from the first step. Throws
-  // Error (invalid_argument) unless there are from 1 to `size` of them.
+  // Local. Lets servers alone own; one hop. They have no data of their own: they go along by `Session::join` from the first
+  // step. Throws Error (invalid_argument) unless there are from 1 to `size` of them.
   Topology(C& world, Servers servers) : RankLayout{world.rank(), world.size()}, world_{&world} {
     meeting([&](Meets const& meets) { lay_out(servers, meets); });
   }
 
-  // `hosts[r]` is the host of rank r: any numbers; hosts are ordered by their first rank.
-  // Two levels. Throws Error (invalid_argument) unless there is one number for each rank. All ranks give the same list.
+  // Local. Makes two levels. `hosts[r]`: the host of rank r, by any number; hosts are ordered by their first rank. Throws Error
+  // (invalid_argument) unless there is one number for each rank. All ranks give the same list.
   Topology(C& world, std::vector<int> hosts) : RankLayout{world.rank(), world.size()}, world_{&world} {
     meeting([&](Meets const& meets) { lay_out(std::move(hosts), meets); });
   }
 
-  // Local. Takes the ranks, hosts and hops over to another communicator of these ranks, mostly a session's edge.
+  // Local. Copies ranks, hosts and hops of `like` for another communicator of the same ranks, mostly a session's edge.
   template <Communicator Other>
   Topology(C& world, Topology<Other> const& like) : RankLayout{like}, world_{&world} {}
 
-  // The communicator for all exchanges of this topology.
+  // Returns the communicator for all exchanges of this topology; not owned.
   C& world() const { return *world_; }
-  // True if its ranks read each other's memory by its address, the same on every rank. Not if a device's memory is carried too.
+  // Returns true if ranks read each other's memory by its address, the same on every rank: not if a device's is carried too.
   bool reads_in_place() const { return reads_in_place_; }
 
  private:

@@ -15,7 +15,7 @@ namespace parallax::inline v0_2 {
 // W is a wire for scalars T. A wire has no state; its functions are local and keep to the two ranges, without overlap.
 //   element<T>             the form sent for one T: trivially copyable, of 1, 2, 4, 8 or 16 bytes
 //   encode(from, n, to)    n of T to n of element<T>
-//   decode(from, n, to)    and back
+//   decode(from, n, to)    n of element<T> to n of T
 // A wire for memory of a device has both also with a queue ahead of the arguments: encode(queue, from, n, to). The ranges lie
 // there, and the work is put in the queue's order. Every rank works with the values of the encoded elements, also of its own:
 // an owner sums decoded addends in the order of ranks, and all ranks decode the same encoded sum. Over two hops the sums of a
@@ -60,12 +60,12 @@ struct NarrowWire {
   static void encode(float const* from, std::size_t n, Short* to) { narrow(from, n, to); }
   // Widens n values.
   static void decode(Short const* from, std::size_t n, float* to) { widen(from, n, to); }
-  // Overload for memory of a device.
+  // Rounds n values in memory of a device, in the order of the queue; does not wait.
   template <class Queue>
   static void encode(Queue const& queue, float const* from, std::size_t n, Short* to) {
     narrow_elements(queue, from, n, to);
   }
-  // Overload for memory of a device.
+  // Widens n values in memory of a device, in the order of the queue; does not wait.
   template <class Queue>
   static void decode(Queue const& queue, Short const* from, std::size_t n, float* to) {
     widen_elements(queue, from, n, to);

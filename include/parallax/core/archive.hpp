@@ -64,7 +64,7 @@ struct Item {
   ElementType type;
   // Rows of the whole array, all ranks together, row-major; a single number is 1 x 1.
   std::int64_t rows, width;  // elements of a row
-  // Its holders. Of Share::part this rank shows its own rows alone; of the others it shows all, in order, in one call or
+  // Holders of the item. Of Share::part this rank shows its own rows alone; else it shows all rows, in order, in one call or
   // several.
   Share share;
   // Rows of this call, whose bytes it brings: count * width * type.bytes.
@@ -156,7 +156,7 @@ class Items {
     });
   }
 
-  // Shows a text.
+  // Shows a text; an archive that reads replaces it.
   void text(std::string_view name, std::string& value, Share share = Share::any) {
     std::uint64_t length = value.size();
     number(std::string{name} + ".length", length, share);
@@ -165,7 +165,7 @@ class Items {
       show_rows(name, value.data() + begin, end - begin, 1, share, {length, begin, true});
     });
   }
-  // For an array with a length from an archive: calls f(begin, end), one range after the other, and the last up to `length`.
+  // Calls f(begin, end) for an array with a length from an archive, one range after the other, and the last up to `length`.
   // Room is made for a range as it is read: for a damaged length the archive then throws first, at the request for the array's
   // first rows. An archive that takes bytes is shown one range.
   template <class F>

@@ -32,7 +32,7 @@ enum class Errc : int {
   file,                  // a file or a folder could not be read or written, or does not hold the promised contents
 };
 
-// A code in words, as the text of an Error begins with it: "bad id" for Errc::bad_id.
+// Returns a code in words, as the text of an Error begins with it: "bad id" for Errc::bad_id.
 std::string_view to_string(Errc code);
 
 // Thrown by every operation of the library. `rank` is the rank that caused it (-1 without a single one), `operation` the call

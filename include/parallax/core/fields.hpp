@@ -34,11 +34,11 @@ class Fingerprint {
   PARALLAX_HOST_DEVICE constexpr std::uint64_t value() const { return state_; }
 
  private:
-  // An xor-shift and a multiplication by an odd number: half a round of the finaliser, and invertible.
+  // Returns x after an xor-shift and a multiplication by an odd number: half a round of the finaliser, and invertible.
   PARALLAX_HOST_DEVICE static constexpr std::uint64_t half_mix(std::uint64_t x) {
     return (x ^ (x >> 33)) * 0xff51afd7ed558ccdull;
   }
-  // The whole finaliser: two rounds and an xor-shift.
+  // Returns x after the whole finaliser: two rounds and an xor-shift.
   PARALLAX_HOST_DEVICE static constexpr std::uint64_t mix(std::uint64_t x) {
     x = half_mix(x);
     x = (x ^ (x >> 33)) * 0xc4ceb9fe1a85ec53ull;
@@ -55,7 +55,7 @@ struct AnyField {
   constexpr operator T() const noexcept;
 };
 
-// True if T can be made from as many values in braces as there are indices.
+// Returns true if T can be made from as many values in braces as there are indices.
 template <class T, std::size_t... Nth>
 constexpr bool takes_fields(std::index_sequence<Nth...>) {
   return requires { T{(static_cast<void>(Nth), AnyField{})...}; };
@@ -126,7 +126,7 @@ void fold_fields(T const& object, Fingerprint& hash) {
     else hash.fold(static_cast<std::uint64_t>(field));
   });
 }
-// The hash of an object's fields alone: equal for equal settings of one type.
+// Returns the hash of an object's fields alone: equal for equal settings of one type.
 template <class T>
 std::uint64_t fields_hash(T const& object) {
   Fingerprint hash;
@@ -175,7 +175,7 @@ std::string number_text(Number number) {
   return joined({+number});
 }
 
-// All fields as messages show them, without their names: `{0.01, 0.9}`.
+// Returns all fields as messages show them, without their names: `{0.01, 0.9}`.
 template <class T>
 std::string fields_text(T const& object) {
   std::string text = "{";

@@ -21,7 +21,7 @@ struct tensor_traits;
 template <class Tensor>
   requires requires(Tensor& tensor) { std::span{tensor}; }
 struct tensor_traits<Tensor> {
-  // All elements, as the range has them.
+  // Returns all elements, in the range's own memory: the range outlives the span.
   template <class Self>
   static auto flat(Self& tensor) {
     auto const view = std::span{tensor};
@@ -32,7 +32,7 @@ struct tensor_traits<Tensor> {
 // A RowsView is a table itself; it has no `flat`, as its rows may lie apart.
 template <class T>
 struct tensor_traits<RowsView<T>> {
-  // The view itself.
+  // Returns the view itself.
   static RowsView<T> rows(RowsView<T> const& view) { return view; }
 };
 
@@ -57,15 +57,15 @@ concept ElementPointer = std::is_pointer_v<std::remove_cvref_t<P>> && !FlatTenso
                          std::is_object_v<std::remove_pointer_t<std::remove_cvref_t<P>>>;
 }  // namespace detail
 
-// Returns all elements of a tensor as one run, which must outlive it. Made by `bind` and `grad` of a dense tensor, by `at` of
-// ids.
+// Returns all elements of a tensor, which must outlive the result, as one run. Made by `bind` and `grad` of a dense tensor, by
+// `at` of ids.
 template <FlatTensor Tensor>
 auto flat_view(Tensor&& tensor) {
   return detail::traits_for<Tensor>::flat(tensor);
 }
 
 // Returns rows of a given width: from a tensor that knows its shape, or any contiguous range whose size is a multiple of the
-// width. A range with a remainder yields a view with rows == -1, which the caller reports.
+// width; with a remainder the view's `rows` is -1. The tensor must outlive the view.
 template <class Tensor>
   requires(RowTensor<Tensor> || FlatTensor<Tensor>)
 auto rows_view(Tensor&& tensor, std::int64_t width) {

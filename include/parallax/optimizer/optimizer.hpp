@@ -165,7 +165,7 @@ consteval OptimizerLack optimizer_lacks() {
   }
 }
 
-// Behind `adopts`: returns true if Rule can be told of a parameter given from outside.
+// Returns true, behind `adopts`, if the rule of O can be told of a parameter given from outside.
 template <class O, class T, class... S>
 constexpr bool has_adopt(std::type_identity<slot_types<S...>>) {
   using Rule = decltype(std::declval<O const&>().at(std::int64_t{1}));
@@ -174,7 +174,7 @@ constexpr bool has_adopt(std::type_identity<slot_types<S...>>) {
   else return false;
 }
 
-// Behind `measure_count`: returns the K of the Measures<K> returned by the rule's `measure`; 0 if the unit is the element.
+// Returns, behind `measure_count`, the K of the Measures<K> returned by the rule's `measure`; 0 if the unit is the element.
 template <class O, class T, class... S>
 constexpr std::size_t measure_count_of(std::type_identity<slot_types<S...>>) {
   using Rule = decltype(std::declval<O const&>().at(std::int64_t{1}));
@@ -249,15 +249,15 @@ std::string row_slot_name(std::size_t slot) {
 
 namespace detail {
 
-// By an optimizer's `at`, for a setting that makes no sense to its rule: throws Error (invalid_argument), which refuses the
-// step on all ranks. `bound`: the condition on the setting.
+// Throws Error (invalid_argument) for a setting without sense to a rule: called by an optimizer's `at`, it refuses the step on
+// all ranks. `bound`: the condition on the setting.
 template <class Number = double>
 [[noreturn]] void refuse_setting(std::string_view optimizer, std::string_view setting, Number value, std::string_view bound) {
   throw Error{Errc::invalid_argument, -1, "step", "",
               joined({optimizer, "'s ", setting, " is ", value, ", and has to be ", bound})};
 }
 
-// Throws the error of setting number `number`, from 0 on.
+// Throws Error (invalid_argument) for setting number `number`, from 0 on, with a `value` that is not finite.
 template <class O>
 PARALLAX_COLD [[noreturn]] void refuse_field(O const&, std::size_t number, double value) {
   if constexpr (requires { O::field_names; })

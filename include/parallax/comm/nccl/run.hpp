@@ -25,8 +25,8 @@ namespace parallax::inline v0_2 {
 template <Communicator Host>
 class NcclRank {
  public:
-  // `device`: of the process, from 0. Error: invalid_argument for a device out of range, out_of_memory, device, transport, and
-  // NcclCommunicator's.
+  // Collective, see the class. `device`: of the process, from 0. Throws Error: invalid_argument for a device out of range,
+  // out_of_memory, device, transport, and NcclCommunicator's.
   NcclRank(Host& host, int device, NcclOptions options = {}) : host_{&host} {
     std::optional<Error> mine;
     ncclUniqueId id{};
@@ -57,7 +57,7 @@ class NcclRank {
     static_cast<void>(state == ncclSuccess ? ncclCommDestroy(nccl_) : ncclCommAbort(nccl_));
   }
 
-  // Valid as long as this object.
+  // Returns the rank's communicator, owned by this object.
   NcclCommunicator<Host>& communicator() { return *communicator_; }
 
  private:
@@ -76,7 +76,7 @@ class NcclRank {
     if (result == ncclSuccess || result == ncclInProgress) return;
     throw Error{Errc::transport, host_->rank(), call, "", joined({"rank ", host_->rank(), ": ", ncclGetErrorString(result)})};
   }
-  // Throws the first rank's error, on all of them: nobody begins to wait in NCCL for a rank not coming.
+  // Collective. Throws the first failed rank's error on all ranks: nobody begins to wait in NCCL for a rank not coming.
   void agree(std::optional<Error> const& mine) const {
     struct Told {
       int failed = 0, code = 0;
@@ -107,7 +107,7 @@ class NcclRank {
 
 // Collective over the host communicator of processes, or threads, each with a device of its own. Calls body(world) with an
 // NcclCommunicator<Host>&, its queue on that device, and tears NCCL down afterwards. An exception of the body ends all ranks. A
-// body working in another stream than the queue's says so: world.queue().caller->follow(stream).
+// body working in another stream than the queue's says so: world.queue().caller->follow(stream). Throws NcclRank's errors.
 //   px::run(argc, argv, [](px::AnyCommunicator& host) { px::run_nccl(host, 0, train); });   each process sees one device
 template <Communicator Host, class Body>
 void run_nccl(Host& host, int device, Body&& body, NcclOptions options = {}) {
@@ -129,10 +129,9 @@ inline std::vector<int> all_devices() {
   return devices;
 }
 
-// As many threads as devices, one on each, over a ThreadCommunicator; as run_threads. Error (misuse) for a device named twice
-// if CUDA loads kernels when they are first launched: NCCL's of one rank would wait for the other's, which cannot be loaded
-// meanwhile.
-//   px::run_nccl(px::all_devices(), [](px::NcclCommunicator<px::ThreadCommunicator>& world) { … });
+// Runs `body` on as many threads as devices, one on each, over a ThreadCommunicator; as run_threads. Throws Error (misuse) for
+// a device named twice if CUDA loads kernels when they are first launched: NCCL's of one rank would wait for the other's, which
+// cannot be loaded meanwhile.
 template <class Body>
 void run_nccl(std::vector<int> const& devices, Body&& body, ThreadOptions options = {}, NcclOptions of_nccl = {}) {
   std::vector<int> sorted = devices;

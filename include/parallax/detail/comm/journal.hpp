@@ -23,7 +23,7 @@ class JournalWord {
   constexpr JournalWord(std::string_view word) {
     for (std::size_t i = 0; i < word.size() && i + 1 < sizeof text_; ++i) text_[i] = word[i];
   }
-  // Likewise for a literal.
+  // Keeps at most 15 bytes of a literal.
   constexpr JournalWord(char const* word) : JournalWord{std::string_view{word}} {}
   // Returns the kept bytes, as long as this word lives.
   constexpr std::string_view text() const { return text_; }
@@ -41,7 +41,7 @@ struct JournalEntry {
   std::int64_t step = 0;     // steps completed before it
   std::uint64_t bytes = 0;   // payload sent so far in it
   // Time of its call, ns of the communicator's clock.
-  std::int64_t began = 0, changed = 0;  // ns, likewise, of its last change of phase
+  std::int64_t began = 0, changed = 0;  // ns of that clock, at its last change of phase
   // The operation called, such as `step`.
   JournalWord operation, phase;  // its phase now
   char variable[38] = {};        // the first variable of it, cut to fit
@@ -72,7 +72,7 @@ struct ToldClock {
   // The bits.
   std::uint64_t low = 0;
 
-  // Returns the lead of `clock` over it, in ns. They are less than a year apart.
+  // Returns the lead of `clock`, in ns, over the told clock, in ns. The two are less than a year apart.
   constexpr std::int64_t behind(std::int64_t clock) const {
     return static_cast<std::int64_t>((static_cast<std::uint64_t>(clock) - low) << 8) >> 8;
   }
@@ -119,7 +119,7 @@ struct TraceRoom {
 // several threads.
 class Journal {
  public:
-  // Notes every phase there as well from now on; null: no more. Not owned: it must outlive the journal, or be taken back.
+  // Notes every phase in `room` as well from now on; null: no more. Not owned: it must outlive the journal, or be taken back.
   void record(TraceRoom* room) {
     detail::Guard const guard{lock_};
     trace_ = room;
@@ -129,7 +129,7 @@ class Journal {
     detail::Guard const guard{lock_};
     open_ = on;
   }
-  // Returns this flag. Asked by MPI's communicator when it goes or the process exits.
+  // Returns the flag set by `open`. Asked by MPI's communicator when it goes or the process exits.
   bool open() const {
     detail::Guard const guard{lock_};
     return open_;
@@ -149,31 +149,31 @@ class Journal {
     name(entry, variable);
     if (trace_) trace(entry, TraceEvent::called);
   }
-  // Advances the operation to this phase. `bytes`: payload sent in it so far. `first`: rank 0's clock, if an agreement has told
-  // it.
+  // Advances the latest operation to this phase. `bytes`: payload sent in it so far. `first`: rank 0's clock, if an agreement
+  // has told it.
   void advance(JournalWord const& phase, std::uint64_t bytes, std::int64_t now, ToldClock first = {}) {
     advance(phase, bytes, now, TraceEvent::advanced, first);
   }
-  // Leaves the operation: it has returned.
+  // Leaves the latest operation: it has returned.
   void leave(std::uint64_t bytes, std::int64_t now) { advance(journal_done, bytes, now, TraceEvent::done, {}); }
-  // Returns the time of the latest operation's call or last change of phase; 0 if there is none.
+  // Returns the time, ns, of the latest operation's call or last change of phase; 0 if there is none.
   std::int64_t changed() const {
     detail::Guard const guard{lock_};
     return status_.count > 0 ? status_.latest()->changed : 0;
   }
-  // Names a variable of the latest operation, cut likewise; nothing happens if there is none.
+  // Names a variable of the latest operation, cut to 37 bytes; nothing happens without an operation.
   void name(std::string_view variable) {
     detail::Guard const guard{lock_};
     if (status_.count > 0) name(status_.last[(status_.count - 1) % RankStatus::entries], variable);
   }
-  // Notes a sign of life from a wait.
+  // Notes a sign of life, at `now`, from a wait for rank `rank`; -1: for none, or an unknown one.
   void wait(int rank, std::int64_t now) {
     detail::Guard const guard{lock_};
     status_.waiting = 1;
     status_.waiting_for = rank;
     status_.told = now;
   }
-  // Notes that the rank will be busy for so long (ns), or is no more (0).
+  // Notes at `now` that the rank will be busy with `pausing` for at most so many ns, or is so no more (0).
   void pause(JournalWord const& pausing, std::int64_t at_most, std::int64_t now) {
     detail::Guard const guard{lock_};
     status_.pausing = pausing;

@@ -19,7 +19,7 @@ inline std::size_t letter_bytes(LetterParts parts) {
   return bytes;
 }
 
-// Puts the parts together, in memory that may have held a letter before.
+// Puts the parts together in `bytes`, in place of an earlier letter.
 inline void write_letter(std::vector<std::byte>& bytes, LetterParts parts) {
   bytes.clear();
   bytes.reserve(letter_bytes(parts));
@@ -59,7 +59,7 @@ class LetterQueue {
     for (Ring* ring = reading_ ? reading_ : first_.seen(); ring;) delete std::exchange(ring, ring->next.seen());
   }
 
-  // Posts a letter, by the writer. Returns false if `window` requests are not taken yet.
+  // Posts a copy of a letter, by the writer. Returns false, and keeps nothing, if `window` requests are not taken yet.
   bool post(LetterParts parts, LetterLane lane, int window) {
     Ring* ring = writing_;
     if (!ring || ring->full()) {
@@ -74,7 +74,7 @@ class LetterQueue {
     return true;
   }
 
-  // Takes a letter, by the reader. Exchanges its memory for the memory of the last one.
+  // Takes the next letter, by the reader, into `bytes`; the memory there goes to the queue. Returns false if there is none.
   bool take(std::vector<std::byte>& bytes) {
     while (!reading_ || reading_->empty()) {
       Ring* const next = (reading_ ? reading_->next : first_).seen();
@@ -95,7 +95,7 @@ class LetterQueue {
   }
 
  private:
-  // A ring of letters, numbered from 0 as they were posted to it: letter i lies in slot i mod `slots`.
+  // A ring of letters, numbered from 0 as they were posted to it: letter i lies in slot i mod `capacity`.
   struct Ring {
     explicit Ring(std::size_t count) : capacity{count}, letters(count) {}
 

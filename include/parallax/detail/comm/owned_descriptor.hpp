@@ -24,7 +24,7 @@ class OwnedDescriptor {
   int get() const { return number_; }
   // Returns true if there is one.
   explicit operator bool() const { return number_ >= 0; }
-  // Gives it back to the system.
+  // Gives the descriptor back to the system, if there is one.
   void close() {
     if (number_ >= 0) ::close(std::exchange(number_, -1));
   }

@@ -12,8 +12,8 @@
 
 namespace parallax::inline v0_2::detail {
 
-// std::erase_if for a List, or for a std::vector at a third of its cost to a compiler. Drops the entries for which `condition`
-// is true, and keeps the order of the others. Linear; frees no memory.
+// Drops the entries for which `condition` is true, and keeps the order of those left. Linear; frees no memory. It is
+// std::erase_if for a List, or for a std::vector at a third of its cost to a compiler.
 template <class Entries, class Condition>
 void drop_if(Entries& list, Condition&& condition) {
   std::size_t kept = 0;
@@ -33,7 +33,7 @@ bool any_of(Elements const& elements, Condition&& condition) {
     if (condition(element)) return true;
   return false;
 }
-// Returns true, likewise, if the condition is true of every element.
+// Returns true if the condition is true of every element, also if there is none.
 template <class Elements, class Condition>
 bool all_of(Elements const& elements, Condition&& condition) {
   for (auto const& element : elements)
@@ -41,7 +41,7 @@ bool all_of(Elements const& elements, Condition&& condition) {
   return true;
 }
 
-// Returns the middle one of `n` numbers, of two middle ones the greater. For a few; sorts them.
+// Returns the middle one of `n` numbers, at least one; of two middle ones the greater. For a few; sorts them in place.
 inline double median(double* values, std::size_t n) {
   for (std::size_t i = 1; i < n; ++i)
     for (std::size_t j = i; j > 0 && values[j] < values[j - 1]; --j) std::swap(values[j], values[j - 1]);

@@ -18,7 +18,7 @@ namespace parallax::inline v0_2::detail {
 // Number of forks between the start of the program and this process. Raised in each child, before `fork` returns there.
 inline int forks = 0;
 
-// Returns this number, and counts from the first call on. Processes made by `vfork` or `posix_spawn` are not counted: they only
+// Returns `forks`, and counts from the first call on. Processes made by `vfork` or `posix_spawn` are not counted: they only
 // become another program.
 inline int watched_forks() {
 #if defined(__GLIBC__) || __has_include(<pthread.h>)

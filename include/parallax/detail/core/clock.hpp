@@ -70,7 +70,7 @@ class SpinLock {
   void lock() noexcept {
     while (__atomic_test_and_set(&held_, __ATOMIC_ACQUIRE)) rest();
   }
-  // Takes the lock if it is free. Returns true if it did. Never waits.
+  // Takes the lock if it is free. Returns true if it has taken it. Never waits.
   bool try_lock() noexcept { return !__atomic_test_and_set(&held_, __ATOMIC_ACQUIRE); }
   // Gives the lock back. The next holder sees all writes made under it.
   void unlock() noexcept { __atomic_clear(&held_, __ATOMIC_RELEASE); }
@@ -84,7 +84,7 @@ class Guard {
  public:
   // Waits for the lock and takes it.
   explicit Guard(SpinLock& lock) noexcept : Guard{&lock} {}
-  // Waits likewise, or does nothing for a null pointer, passed by classes that only sometimes have threads.
+  // Waits for the lock and takes it; does nothing for a null pointer, passed by classes that only sometimes have threads.
   explicit Guard(SpinLock* lock) noexcept : lock_{lock} {
     if (lock_) lock_->lock();
   }

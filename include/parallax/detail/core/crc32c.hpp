@@ -66,7 +66,7 @@ inline std::uint64_t crc32c_word(std::byte const* at) {
   return word;
 }
 
-// The three below go on from a remainder with bits that are not inverted here.
+// Goes on from a remainder, and returns the next one, as the two functions below: bits are not inverted here.
 inline std::uint32_t crc32c_by_tables(std::uint32_t rest, std::byte const* at, std::size_t bytes) {
   auto const& table = crc32c_tables.table;
   for (; bytes >= 8; at += 8, bytes -= 8) {

@@ -8,7 +8,7 @@
 
 namespace parallax::inline v0_2 {
 
-// Reference to a callable, which must outlive the call. The shape of C++26's std::function_ref. `Signature`: R(Arguments...).
+// Reference to a callable, which must outlive every call. The shape of C++26's std::function_ref. `Signature`: R(Arguments...).
 template <class Signature>
 class FunctionRef;
 
@@ -27,7 +27,7 @@ class FunctionRef<R(Arguments...)> {
   R operator()(Arguments... arguments) const { return call_(object_, std::forward<Arguments>(arguments)...); }
 
  private:
-  // Target of `call_`: calls the object as its own type.
+  // Calls the object as its own type: the target of `call_`.
   template <class F>
   static R call(void* object, Arguments... arguments) {
     return (*static_cast<F*>(object))(std::forward<Arguments>(arguments)...);

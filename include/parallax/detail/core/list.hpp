@@ -1,7 +1,7 @@
-// Lists that own their elements, and slices that refer to elements, for the memory of sessions, policies and communicators. Users
-// hand over and get std::vectors or spans. A std::vector costs a compiler some forty functions for each type of elements, and
-// the engine has forty types: a trainer with these lists takes a fifth less to compile, and its front end a quarter. A std::span
-// costs g++ 12 some 40 to 90 million instructions for each type, for the concepts of its constructors; a Slice a tenth.
+// Lists that own their elements, and slices that refer to elements, for the memory of sessions, policies and communicators.
+// Users hand over and get std::vectors or spans. A std::vector costs a compiler some forty functions for each type of elements,
+// and the engine has forty types: a trainer with these lists takes a fifth less to compile, and its front end a quarter. A
+// std::span costs g++ 12 some 40 to 90 million instructions for each type, for its constructors' concepts; a Slice a tenth.
 #pragma once
 
 #include <cstddef>
@@ -91,7 +91,7 @@ class ListMemory {
   void move_to(std::size_t room, std::size_t each, Mover mover);
   // Sets the number of elements that are bytes to `n`; new ones are copies of `*value`.
   void fill_up(std::size_t n, void const* value, std::size_t each);
-  // Appends, likewise, `n` copies of the elements at `from`, elsewhere.
+  // Appends copies of the `n` elements at `from`, outside of the list, which are copied as bytes.
   void append_bytes(void const* from, std::size_t n, std::size_t each);
   // Exchanges the contents of the lists.
   void exchange(ListMemory& other) noexcept {
@@ -117,7 +117,7 @@ class List : public detail::ListMemory {
   // Type of an element.
   using value_type = T;
 
-  List() noexcept = default;  // the others begin with it: if one throws, its elements are ended
+  List() noexcept = default;  // other constructors begin with it: if one throws, its elements are ended
   // Makes `n` elements, each a T{}.
   explicit List(std::size_t n) : List() { resize(n); }
   // Makes `n` copies of `value`.
@@ -151,27 +151,27 @@ class List : public detail::ListMemory {
 
   // Returns the first element; null as long as nothing was ever allocated.
   T* data() noexcept { return static_cast<T*>(memory_); }
-  // Returns it for reading.
+  // Returns the first element for reading.
   T const* data() const noexcept { return static_cast<T const*>(memory_); }
   // Returns the first element, for loops.
   T* begin() noexcept { return static_cast<T*>(memory_); }
-  // Returns it for reading.
+  // Returns the first element for reading.
   T const* begin() const noexcept { return static_cast<T const*>(memory_); }
   // Returns the place behind the last element.
   T* end() noexcept { return static_cast<T*>(memory_) + size_; }
-  // Returns it for reading.
+  // Returns the place behind the last element for reading.
   T const* end() const noexcept { return static_cast<T const*>(memory_) + size_; }
   // Returns element i, 0 <= i < size().
   T& operator[](std::size_t i) noexcept { return static_cast<T*>(memory_)[i]; }
-  // Returns it for reading.
+  // Returns element i for reading.
   T const& operator[](std::size_t i) const noexcept { return static_cast<T const*>(memory_)[i]; }
   // Returns the first element of a list that is not empty.
   T& front() noexcept { return *static_cast<T*>(memory_); }
-  // Returns it for reading.
+  // Returns the first element for reading.
   T const& front() const noexcept { return *static_cast<T const*>(memory_); }
   // Returns the last element of a list that is not empty.
   T& back() noexcept { return static_cast<T*>(memory_)[size_ - 1]; }
-  // Returns it for reading.
+  // Returns the last element for reading.
   T const& back() const noexcept { return static_cast<T const*>(memory_)[size_ - 1]; }
 
   // Ends all elements, and keeps their memory.
@@ -194,7 +194,7 @@ class List : public detail::ListMemory {
     new (data() + size_) T(std::move(value));
     ++size_;
   }
-  // Appends an element made from the arguments.
+  // Appends an element made from the arguments, and returns it.
   template <class... Arguments>
   T& emplace_back(Arguments&&... arguments) {
     push_back(T(std::forward<Arguments>(arguments)...));
@@ -251,7 +251,7 @@ class List : public detail::ListMemory {
 
   // Returns true if the elements are equal, one by one.
   friend bool operator==(List const& a, List const& b) { return a == Slice<T const>{b}; }
-  // Compares likewise with the elements of another run.
+  // Returns true if the elements equal those of another run, one by one.
   friend bool operator==(List const& a, Slice<T const> b) {
     if (a.size() != b.size()) return false;
     for (std::size_t i = 0; i < b.size(); ++i)
@@ -273,7 +273,7 @@ class List : public detail::ListMemory {
       element.~T();
     }
   }
-  // Makes room for `n`. Elements that cannot move are made once, in a list without any.
+  // Makes room for `n` elements. Elements that cannot move are made once, in a list without any.
   void make_room(std::size_t n) {
     if constexpr (std::is_move_constructible_v<T>) grow(n, sizeof(T), mover());
     else move_to(n, sizeof(T), nullptr);

@@ -16,7 +16,7 @@ namespace parallax::inline v0_2::detail {
 class StopToken {
  public:
   StopToken() = default;
-  // Made by OwnThread.
+  // Refers to `requested`, the OwnThread's.
   explicit StopToken(Published<bool> const& requested) : requested_{&requested} {}
   // Returns true if the thread is to stop.
   bool stop_requested() const noexcept { return requested_ && requested_->seen(); }

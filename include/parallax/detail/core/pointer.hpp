@@ -79,7 +79,7 @@ class Shared {
   Shared(Shared const& other) noexcept : Shared{other.object_} {}
   // Takes the other's place among the owners.
   Shared(Shared&& other) noexcept : object_{std::exchange(other.object_, nullptr)} {}
-  // Leaves its object, and owns the other's.
+  // Leaves its object, which goes with its last owner, and becomes an owner of the other's.
   Shared& operator=(Shared other) noexcept {
     std::swap(object_, other.object_);
     return *this;

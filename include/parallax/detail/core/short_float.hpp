@@ -92,7 +92,7 @@ void widen(T const* __restrict from, std::size_t n, computed_type<T>* __restrict
     for (std::size_t i = 0; i < block; ++i) to[i] = T::value(from[i].bits);
   for (std::size_t i = 0; i < n; ++i) to[i] = T::value(from[i].bits);
 }
-// Rounds n numbers, likewise.
+// Rounds n numbers to 16 bits. The ranges do not overlap. By sixteens, as `widen`.
 template <class T>
 void narrow(computed_type<T> const* __restrict from, std::size_t n, T* __restrict to) {
   constexpr std::size_t block = 16;

@@ -32,7 +32,7 @@ inline void store_past_caches(StreamedWord* to, StreamedWord word) {
 #endif
 }
 
-// Copies whole words past the caches: `bytes` and `to` are multiples of a word. `in` may lie anywhere.
+// Copies whole words past the caches: `bytes` and the address `out` are multiples of a word. `in` may lie anywhere.
 inline void stream_words(void* out, void const* in, std::size_t bytes) {
   auto* to = static_cast<StreamedWord*>(out);
   auto const* from = static_cast<std::byte const*>(in);
@@ -58,8 +58,8 @@ inline void stream_words(void* out, void const* in, std::size_t bytes) { std::me
 inline void end_stream() {}
 #endif
 
-// Copies bytes from and to any place past the caches, except ends smaller than a word. Others may be told of them on its
-// return.
+// Copies bytes from and to any place, without overlap, past the caches, except ends smaller than a word. Others may be told of
+// them on its return.
 inline void stream_bytes(void* out, void const* in, std::size_t bytes) {
   auto* to = static_cast<std::byte*>(out);
   auto const* from = static_cast<std::byte const*>(in);

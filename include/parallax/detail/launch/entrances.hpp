@@ -42,18 +42,18 @@ struct RunOptions {
 // A reference to the communicator joined by a rank of this process, of any type. Lives as long as the body runs.
 class JoinedWorld {
  public:
-  // Local. `own` must not be moved.
+  // Local. Refers to `own`, which must outlive it, and not be moved.
   template <Communicator C>
   explicit JoinedWorld(C& own) : any_{std::ref(own)}, own_{&own}, tag_{type_tag<C>()}, type_{name_of_type<C>()} {}
 
-  // Returns the edge over the communicator.
+  // Returns the edge over the communicator, owned here.
   AnyCommunicator& any() { return any_; }
   // Returns the communicator itself if it is a C, else null.
   template <class C>
   C* as() const {
     return tag_ == type_tag<C>() ? static_cast<C*>(own_) : nullptr;
   }
-  // Returns the name of its type.
+  // Returns the name of the communicator's type, for messages.
   std::string_view type() const { return type_; }
 
  private:
@@ -69,7 +69,7 @@ struct Entrance {
   std::string_view name;
   // Order among entrances: of several that claim a process, the one with the least number joins. MPI has 10, sockets 20.
   int precedence;
-  // Returns the variable by which its launcher marks this process as a rank, or null. Looks at nothing but the environment.
+  // Returns the value of a variable by which its launcher marks this process as a rank, or null. Looks at the environment.
   char const* (*claims)(detail::Environment variable);
   // Calls `body` once with the joined communicator, and returns the exit code of the process. An error out of `body` is
   // reported on stderr, and the job ends with `abort_code` (end_by of detail/launch/last_words.hpp). Throws Error if joining
@@ -111,7 +111,7 @@ int exit_code_of(Body& body, World& world) {
 }
 }  // namespace detail
 
-// Makes an entrance known, before `main` begins, as the initialiser of a variable. Always true.
+// Makes an entrance known, before `main` begins, as the initialiser of a variable. Refers to it for good. Returns true.
 inline bool add_entrance(Entrance& entrance) {
   entrance.next = std::exchange(detail::last_entrance, &entrance);
   return true;

@@ -12,7 +12,7 @@
 
 namespace parallax::inline v0_2::detail {
 
-// The value of an environment variable, or null. Programs give getenv's, tests a table's.
+// A look-up of an environment variable by its name: its value, or null. Programs give getenv's, tests a table's.
 using Environment = FunctionRef<char const*(char const*)>;
 
 // Facts about a process's start: its environment, and its own id.
@@ -55,7 +55,7 @@ Launched launched(Start const& start);
 // Empty, too, if PARALLAX_NO_GUARD is set, to something other than 0.
 std::string objection(Start const& start, Membership const& joined);
 
-// Throws Error (misuse) with the reason, if there is one. `operation`: "run" or "run_mpi"; "run" has options of its own.
+// Throws Error (misuse) with the `objection`, if there is one. `operation`: "run" or "run_mpi"; "run" has options of its own.
 void check_start(Start const& start, Membership const& joined, std::string_view operation);
 
 }  // namespace parallax::detail

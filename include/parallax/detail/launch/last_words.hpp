@@ -29,7 +29,7 @@ void say_and_linger(std::string_view text);
 
 // Returns a line with the rank that ends the job, the exit code, and the reason.
 std::string last_line(int rank, std::string_view reason);
-// A line of text without memory: the beginning of it, on the stack.
+// The text of `last_line` without an allocation: the beginning of it, in this object.
 class BriefLine {
  public:
   BriefLine(int rank, std::string_view reason);
@@ -47,7 +47,7 @@ std::string_view sentence_of(Error const& error);
 // program is its own. Elsewhere it returns. Called in the handler of an exception out of the rank's body.
 void end_child(Birth const& birth, int rank);
 
-// Says the last words of `rank`, and returns the process's exit code. A backend whose ranks end alone returns it from `join`.
+// Says the last words of `rank`, lingers, and returns `abort_code`. A backend whose ranks end alone returns it from `join`.
 int end_by(int rank, Error const& error);
 
 }  // namespace detail

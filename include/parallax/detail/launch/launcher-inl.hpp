@@ -69,7 +69,7 @@ inline int port_for_rank_0(bool here) {
   return 20000 + number % 12000;
 }
 
-// Returns 32 bytes that nobody can guess, in hexadecimal digits.
+// Returns 32 bytes that nobody can guess, in hexadecimal digits. Throws Error (transport) if the system has none.
 inline std::string new_job_key() {
   std::array<unsigned char, 32> bytes{};
   if (::getentropy(bytes.data(), bytes.size()) != 0)
@@ -79,7 +79,7 @@ inline std::string new_job_key() {
   return key;
 }
 
-// Makes a pipe from `to` to `from`. No started program inherits an end. Throws Error (transport).
+// Makes a pipe from `to` to `from`, which own its ends. No started program inherits an end. Throws Error (transport).
 inline void join_pipe(OwnedDescriptor& from, OwnedDescriptor& to) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
@@ -99,7 +99,7 @@ inline void write_all(int to, std::string_view bytes) { static_cast<void>(write_
 // state is shown. A line of more than 64 KiB is parted.
 class PrefixedLines {
  public:
-  // `to`: the file for the lines.
+  // Refers to `to`, the descriptor of the file for the lines.
   explicit PrefixedLines(int to) : to_{to} {}
 
   // Sets the prefix, before anything is added. Without `heard` no line is shown.
@@ -228,7 +228,7 @@ struct LaunchedRank {
   }
 };
 
-// A job from its first process to its last. Refers to its arguments.
+// A job from its first process to its last. Refers to its arguments, which must outlive it.
 class LaunchedJob {
  public:
   LaunchedJob(Resources const& resources, std::span<std::string const> command, LaunchOptions const& options)
@@ -377,8 +377,8 @@ class LaunchedJob {
     ::_exit(127);
   }
 
-  // Waits so many milliseconds for the ranks' output, or for a signal, and passes on a piece of output from each. Returns true
-  // if there was any.
+  // Waits at most so many milliseconds for the ranks' output, or for a signal, and passes on a piece of output from each.
+  // Returns true if there was any.
   bool pass_on(int at_most) {
     std::vector<::pollfd> polled;
     std::vector<std::pair<OwnedDescriptor*, PrefixedLines*>> sources;
@@ -423,7 +423,7 @@ class LaunchedJob {
     heeded_ = count;
   }
 
-  // Ends the others after a failure: they may speak, and end; then they are asked to, and then they are ended.
+  // Ends the ranks left after a failure: for the grace they may speak, and end; then they get SIGTERM, and SIGKILL 2 s later.
   void end_survivors() {
     if (first_failed_ < 0) return;
     double const since = std::chrono::duration<double>{std::chrono::steady_clock::now() - failed_at_}.count();

@@ -36,7 +36,7 @@ struct LaunchOptions {
   // Way to other hosts: a command and its arguments. `-T`, `-p PORT` and the host are put behind them.
   std::vector<std::string> ssh{"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20"};
   int port = 0;       // of rank 0; 0: a free one
-  double grace = 10;  // seconds for the others to end by themselves after a rank's failure; then they are ended
+  double grace = 10;  // seconds for ranks to end by themselves after the failure of one; then they are ended
   // Passes on the output of all ranks, not of rank 0 alone, each line with its rank before it.
   bool all_speak = true;
 };

@@ -26,7 +26,7 @@ struct RankGroup {
   int device = -1;
 };
 
-// Returns a host in mpiexec's spelling.
+// Returns a host in mpiexec's spelling. Throws Error (invalid_argument) for settings of ssh alone.
 inline std::string host_for_mpiexec(HostResources const& host) {
   if (!host.user.empty() || host.port != 0 || host.name.find(':') != host.name.npos)
     throw Error{Errc::invalid_argument, -1, "launch", "",
@@ -36,7 +36,7 @@ inline std::string host_for_mpiexec(HostResources const& host) {
   return joined({host.name, ":", host.ranks});
 }
 
-// Words behind each other, with a sign between them.
+// Appends a word to a list of words, with a comma between them.
 inline void append_to_list(std::string& list, std::string_view word) {
   if (!list.empty()) list += ',';
   list += word;

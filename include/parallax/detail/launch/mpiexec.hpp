@@ -38,8 +38,8 @@ std::vector<std::string> mpiexec_command(MpiexecKind kind, std::string_view mpie
 // parted by signs that no such name has.
 std::vector<std::string> names_for_mpiexec();
 
-// Becomes mpiexec: `given`, else the value of MPIEXEC, else `mpiexec`. `library`: the words of the MPI linked with the program.
-// Throws Error: invalid_argument as above, and for the mpiexec of another MPI; file if it cannot be run.
+// Becomes mpiexec: `given`, else the value of MPIEXEC, else `mpiexec`; never returns. `library`: the words of the MPI linked
+// with the program. Throws Error: mpiexec_command's, invalid_argument for another MPI's mpiexec; file if it cannot be run.
 [[noreturn]] void become_mpiexec(char const* given, std::string_view library, Resources const& resources,
                                  std::span<std::string const> program, bool all_speak);
 

@@ -15,13 +15,13 @@ class ResourceLine {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t')) ++at_;
     return at_ == text_.size() || text_[at_] == '#';
   }
-  // Passes `c` by if it is next.
+  // Passes `c` by if it is next, and returns true then.
   bool passes(char c) {
     if (at_ == text_.size() || text_[at_] != c) return false;
     ++at_;
     return true;
   }
-  // Returns as many characters as `is` holds for.
+  // Passes by, and returns, as many characters as `is` holds for.
   template <class Is>
   std::string_view word(Is is) {
     std::size_t const begin = at_;
@@ -30,7 +30,7 @@ class ResourceLine {
   }
   std::size_t at() const { return at_; }
 
-  // Reads a number in decimal digits from `least` to `most`. `what`: its meaning, for errors.
+  // Reads a number in decimal digits from `least` to `most`, else throws Error (invalid_argument). `what`: its meaning.
   int number(char const* what, int least, int most) {
     std::size_t const begin = at_;
     std::string_view const digits = word([](char c) { return c >= '0' && c <= '9'; });
@@ -40,7 +40,7 @@ class ResourceLine {
     if (value < least || value > most) refuse(begin, {what, " is from ", least, " to ", most, ", not ", digits.substr(0, 20)});
     return static_cast<int>(value);
   }
-  // Throws unless a space, or the line's end, comes next.
+  // Throws Error (invalid_argument) unless a space, or the line's end, comes next.
   void space_before_next() {
     std::size_t const begin = at_;
     if (!ends() && at_ == begin) refuse(begin, {"a space is missing before ", shown_rest(begin)});
@@ -68,7 +68,7 @@ inline bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
 }
 
-// Reads the host at the beginning of a line.
+// Reads and returns the host at the beginning of a line. Throws Error (invalid_argument), as the readers below.
 inline HostResources host_of(ResourceLine& line) {
   HostResources host;
   std::size_t begin = line.at();

@@ -39,12 +39,12 @@ struct HostResources {
   bool here() const { return user.empty() && port == 0 && (name == "localhost" || name == "127.0.0.1" || name == "::1"); }
 };
 
-// Content of such a file.
+// Content of a file of hosts.
 struct Resources {
   std::vector<HostResources> hosts;  // at least one, in the order of the lines, and of the ranks
-  std::string mode;                  // hybrid, all_reduce or parameter_server; empty if the file says none
+  std::string mode;                  // hybrid, all_reduce, parameter_server or async; empty if the file says none
 
-  // Returns the ranks of all hosts.
+  // Returns the number of ranks of all hosts.
   int ranks() const {
     int all = 0;
     for (HostResources const& host : hosts) all += host.ranks;
@@ -60,7 +60,7 @@ inline constexpr std::size_t most_resource_bytes = std::size_t{1} << 20;  // of 
 // Local. Parses the text of such a file. `file`: its name, for errors. Throws Error (invalid_argument) with file, line and
 // column, the latter counted in bytes from 1.
 Resources parse_resources(std::string_view text, std::string_view file);
-// Local. Reads and parses such a file, of at most a MiB. Throws Error (file) if it cannot be read.
+// Local. Reads and parses such a file, of at most a MiB. Throws Error: file if it cannot be read, and parse_resources' own.
 Resources read_resources(std::string const& path);
 
 }  // namespace parallax

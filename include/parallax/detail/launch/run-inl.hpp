@@ -11,7 +11,7 @@ struct LeftByError : Error {
   int rank_of_thread;
 };
 
-// Runs `body` on N threads. Returns the first status other than 0, by rank.
+// Runs `body` on N threads. Returns the first status other than 0, by rank; `abort_code` if a rank leaves by an exception.
 inline int run_on_threads(int size, RunBody body, RunOptions const& options) {
   std::vector<int> statuses(static_cast<std::size_t>(size));
   auto const on_rank = [&](ThreadCommunicator& own) {
@@ -32,7 +32,7 @@ inline int run_on_threads(int size, RunBody body, RunOptions const& options) {
   return 0;
 }
 
-// Runs `body` on threads, or on one rank alone. Neither is joined with others: any error ends this process alone.
+// Runs `body` on threads, or on one rank alone, and returns the exit code. No others join: any error ends this process alone.
 inline int run_here(int threads, RunBody body, RunOptions const& options, Start const& start, bool self) {
   Birth const birth;
   try {
@@ -49,7 +49,7 @@ inline int run_here(int threads, RunBody body, RunOptions const& options, Start 
   }
 }
 
-// Runs processes on hosts, each of this program with the same arguments, except those of `run`.
+// Runs processes on hosts, each of this program with the arguments of this one but `run`'s, and returns the exit code.
 inline int run_on_hosts(int argc, char** argv, RunArguments const& said, Start const& start) {
   try {
     if (Entrance const* const entrance = entrance_of(start.variable))

@@ -9,9 +9,9 @@ namespace parallax::inline v0_2 {
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-// LAMB, for large batches: Adam's moments m and v, r = m̂ / (sqrt(v̂) + epsilon) + weight_decay · p, p -= learning_rate · |p| /
-// r| · r. The norms are taken over the whole of a dense variable and over each row of a table; if one is 0 the ratio is 1. The
-// slots m and v begin as 0.
+// LAMB, for large batches: Adam's moments m and v, r = m̂ / (sqrt(v̂) + epsilon) + weight_decay · p, p -= learning_rate · r ·
+// |p| / |r|. The norms are taken over the whole of a dense variable and over each row of a table; if one is 0 the ratio is 1.
+// The slots m and v begin as 0.
 template <Untouched Semantics>
 struct BasicLamb {
   // Axis of the option.

@@ -59,7 +59,7 @@ inline constexpr double most_gain = 0x1p55;
 
 // Returns the most that is left of a mean after a step in which it loses this share, unless it is stuck.
 constexpr double left_at_most(double share) { return 1 - share / 1.5; }
-// Returns the least that is left.
+// Returns the least that is left of it after such a step.
 constexpr double left_at_least(double share) { return 1 - 2 * share; }
 // Returns true if a mean that loses this share falls by more than roundings.
 constexpr bool is_share(double share) { return share >= least_share && share <= 1; }
@@ -76,7 +76,7 @@ using Number =
 // Greatest number, by a name known to devices.
 template <class T>
 inline constexpr T greatest = std::numeric_limits<T>::max();
-// Greatest update, as a share of its parameter, that the parameter does not show, likewise.
+// Greatest update, as a share of its parameter, that the parameter does not show.
 template <class T>
 inline constexpr T unseen_share = std::numeric_limits<T>::epsilon() / T{16};
 

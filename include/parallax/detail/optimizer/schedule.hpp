@@ -17,8 +17,8 @@ namespace parallax::inline v0_2 {
 
 PARALLAX_STRICT_ARITHMETIC_BEGIN
 
-// Steps down: `rate` until step `every`, then `factor` times as much for each further `every` steps. An `every` below 1 counts
-// as 1.
+// Returns a schedule in steps: `rate` until step `every`, then `factor` times as much for each further `every` steps. An
+// `every` below 1 counts as 1.
 inline auto step_decay(double rate, std::int64_t every, double factor = 0.1) {
   return [=](std::int64_t step) {
     return rate * detail::pow(factor, static_cast<double>(step / std::max<std::int64_t>(every, 1)));
@@ -32,7 +32,7 @@ inline double part_of(std::int64_t step, std::int64_t steps) {
 }
 }  // namespace detail
 
-// Falls from `rate` to `last` along half a cosine over `steps`: Loshchilov and Hutter, ICLR 2017, equation 5, without restarts.
+// Returns a schedule from `rate` to `last` on half a cosine over `steps`: Loshchilov and Hutter, ICLR 2017, eq. 5, no restarts.
 inline auto cosine(double rate, std::int64_t steps, double last = 0.0) {
   return [=](std::int64_t step) {
     double const passed = detail::part_of(step, steps);
@@ -40,7 +40,7 @@ inline auto cosine(double rate, std::int64_t steps, double last = 0.0) {
   };
 }
 
-// Falls from `rate` to `last` as the given power of the rest of `steps`; power 1 is linear.
+// Returns a schedule from `rate` to `last`, as the given power of the rest of `steps`; power 1 is linear.
 inline auto polynomial(double rate, std::int64_t steps, double power = 1.0, double last = 0.0) {
   return [=](std::int64_t step) {
     double const passed = detail::part_of(step, steps);
@@ -48,7 +48,7 @@ inline auto polynomial(double rate, std::int64_t steps, double power = 1.0, doub
   };
 }
 
-// Stays at `rate` up to step `flat`, then rate · sqrt(flat / step): Vaswani et al., NIPS 2017, section 5.3, without warm-up.
+// Returns a schedule: `rate` up to step `flat`, then rate · sqrt(flat / step): Vaswani et al., NIPS 2017, 5.3, no warm-up.
 inline auto inverse_sqrt(double rate, std::int64_t flat) {
   return [=](std::int64_t step) {
     auto const from = static_cast<double>(std::max<std::int64_t>(flat, 1));
@@ -56,8 +56,8 @@ inline auto inverse_sqrt(double rate, std::int64_t flat) {
   };
 }
 
-// Rises in the first `steps` in a line to `then`, a schedule or a number: step s gets (s + 1) / (steps + 1) of it. Goyal et
-// al., arXiv 1706.02677, section 2.2.
+// Returns a schedule in a line over the first `steps`, then of `then`, a schedule or a number: step s gets (s + 1) / (steps +
+// 1) of it. Goyal et al., arXiv 1706.02677, section 2.2.
 template <class Schedule>
 auto warmup(Schedule then, std::int64_t steps) {
   return [=](std::int64_t step) -> double {

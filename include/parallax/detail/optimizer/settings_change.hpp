@@ -10,14 +10,14 @@
 
 namespace parallax::inline v0_2 {
 
-// A memory of changes of an optimizer's settings since its variable's first update. It does nothing for an optimizer that does
+// Memory of changes of an optimizer's settings since its variable's first update. It does nothing for an optimizer that does
 // not ask (`after_change`).
 template <class O>
 class SettingsChange {
   static constexpr bool asks = requires(O const& settings) { settings.after_change(); };
 
  public:
-  // Local. Returns the settings to ask `at` of for the update after so many: the given ones, or after a change their
+  // Local. Returns the settings for `at` in the update after `steps` others: the given ones, or after a change their
   // successors.
   O of(O const& settings, std::int64_t steps) const {
     if constexpr (asks)

@@ -42,7 +42,7 @@ class ReduceScatter {
     begun_ = false;
   }
 
-  // Makes progress on `lane`; returns true once `result` holds the sum.
+  // Makes progress on `lane`; returns true once `result` holds the sum. Throws the communicator's errors, and LentHop's.
   bool poll(Lane<C>& lane);
 
  private:
@@ -52,13 +52,13 @@ class ReduceScatter {
   static bool lends(Hop const& hop) { return on_host && !encodes<W> && hop.lends; }
   // Opens a hop, once, before its first poll: the place of its sums, and its rounds.
   void open_hop(Lane<C>& lane, Hop const& hop);
-  // Polls round by round as messages: posts one, adds its addends, posts the next.
+  // Polls round by round as messages: posts one, adds its addends, posts the next. Returns true once all rounds are done.
   bool poll_rounds(Lane<C>& lane, Hop const& hop);
 
   void post_round(Lane<C>& lane, Hop const& hop);
   // Sends the addends from their places: nothing is packed.
   void send(Lane<C>& lane, Hop const& hop);
-  // Sends them encoded for all targets, this rank too, and packed one after the other.
+  // Sends the addends encoded for all targets, this rank too, and packed one after the other.
   void send_encoded(Lane<C>& lane, Hop const& hop);
   // Adds as `add_round`, tile by tile, if the wire encodes.
   void add_decoded_round(Hop const& hop);
@@ -66,7 +66,7 @@ class ReduceScatter {
   // Adds the round's arrivals to this rank's part, in the order of sums: on the host, tile by tile.
   void add_round(Hop const& hop);
 
-  // Adds them in the order of a device's queue, addend by addend.
+  // Adds the round's arrivals in the order of a device's queue, addend by addend, and does not wait for the device.
   template <class Queue>
   void add_round(Hop const& hop, Queue const& queue) {
     if (hop.self < 0) return;
@@ -255,17 +255,17 @@ void ReduceScatter<T, C, Space, W>::add_round(Hop const& hop) {
   }
 }
 
-// The converse: brings every owner's part of a vector laid out owner after owner to every rank, in place. If the wire encodes,
-// each part is encoded once, by its owner, and decoded by all ranks, the owner too: all end with the same bits. The encoded
-// vector is in scratch.
+// The converse of ReduceScatter: brings every owner's part of a vector laid out owner after owner to every rank, in place. If
+// the wire encodes, each part is encoded once, by its owner, into scratch, and decoded by all ranks, the owner too: all end
+// with the same bits.
 template <class T, Communicator C, MemorySpace Space = HostSpace, Wire<T> W = IdentityWire>
 class Allgather {
   using Element = typename detail::Travelling<T, Space, W>::type;
   static constexpr bool on_host = std::same_as<Space, HostSpace>;
 
  public:
-  // Collective in the order of the lane. Starts: this rank gives its part in `values`; all others are overwritten, and, if the
-  // wire encodes, this one as well.
+  // Collective in the order of the lane. Starts: this rank gives its part in `values`; all others are overwritten, and its own
+  // too if the wire encodes. `values` and `offsets`, as in ReduceScatter, must stay until `poll` is true.
   void start(T* values, Slice<std::size_t const> offsets) {
     values_ = values;
     offsets_ = offsets;
@@ -273,7 +273,7 @@ class Allgather {
     begun_ = false;
   }
 
-  // Makes progress on `lane`; returns true once all of `values` is here, on this rank, and its part has left it.
+  // Makes progress on `lane`; returns true once `values` is whole here, and may be changed. Throws the communicator's errors.
   bool poll(Lane<C>& lane);
 
  private:

@@ -17,12 +17,12 @@ class DeviceChannels : public Beside {
   // Returns true if an operation of this channel was posted and neither seen to be complete nor withdrawn.
   bool carries(int channel) const final { return state(channel) != State::idle; }
 
-  // Moves on whatever is under way.
+  // Moves on every operation under way, and throws the error of one that fails.
   void move_on() final {
     for (int channel = 0; channel < channels && in_flight_ > 0; ++channel) move_on(channel);
   }
 
-  // Returns true, to a request, once the operation is complete, and frees the channel then; true of a channel without one.
+  // Makes progress; returns true once the channel's operation is complete, and frees the channel; true of an idle channel.
   bool progress(int channel) {
     move_on(channel);
     if (state(channel) == State::under_way) move_on();
@@ -32,7 +32,7 @@ class DeviceChannels : public Beside {
   }
   // Returns a rank that has not delivered, or -1.
   int waiting_for(int channel) const { return state(channel) == State::under_way ? missing(channel) : -1; }
-  // Withdraws, for a destroyed request: gives up an operation under way, and frees the channel.
+  // Withdraws, for a destroyed request: returns once no peer touches the memory of its operation, and frees the channel.
   void withdraw(int channel) noexcept {
     if (state(channel) == State::under_way) give_up(channel);
     leave(channel);
@@ -46,7 +46,7 @@ class DeviceChannels : public Beside {
   virtual int missing(int channel) const = 0;      // the rank that it waits for, or -1
   virtual void give_up(int channel) noexcept = 0;  // returns once no peer touches its memory any more
 
-  // Checks the arguments of every operation at its begin, and changes nothing.
+  // Throws at the begin of an exchange Error: invalid_argument for list or channel, mismatch for its own block, misuse if busy.
   template <Communicator Host>
   void check(Host const& host, int channel, Transfer const& transfer) const {
     auto const self = static_cast<std::size_t>(host.rank());

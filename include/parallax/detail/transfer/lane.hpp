@@ -29,12 +29,12 @@ struct Traffic {
     // To or from other ranks.
     std::uint64_t all = 0, between_hosts = 0;  // the share of `all` across hosts
   };
-  // By kind, since this object was made.
-  std::array<Bytes, payloads> sent{}, received{};  // likewise for incoming bytes
+  // Bytes sent, by kind, since this object was made.
+  std::array<Bytes, payloads> sent{}, received{};  // bytes received, by kind
   std::uint64_t messages = 0;                      // non-empty blocks sent to other ranks
   std::uint64_t transfers = 0;                     // operations posted
 
-  // Adds the payload carried between two readings of a counting object.
+  // Adds the bytes, control left out, that came to a counting object between its readings `before` and `after`.
   void add_payload(Traffic const& before, Traffic const& after) {
     for (std::size_t p = 0; p < payloads; ++p) {
       if (p == static_cast<std::size_t>(Payload::control)) continue;
@@ -57,7 +57,7 @@ struct Traffic {
   std::uint64_t payload_received_between_hosts() const { return sum(received, &Bytes::between_hosts); }
 
  private:
-  // Adds the growth of one count to another.
+  // Adds the growth of a count, from `before` to `after`, to the count `to`.
   static void add(Bytes& to, Bytes const& before, Bytes const& after) {
     to.all += after.all - before.all;
     to.between_hosts += after.between_hosts - before.between_hosts;
@@ -73,16 +73,16 @@ struct Traffic {
 
 namespace detail {
 
-// Ranks' words to each other on their loans, and an owner's view of them.
+// Scratch of a hop between ranks that lend memory: the loan of this rank, the loans told to it, and an owner's view of them.
 struct LoanRoom {
-  // In its travelling form: the loan's number at the lender, bytes of its vector and of an element, places of the addends, of
-  // the result and of the window, and flags if the first two pass through the window.
+  // A loan as it travels: its number at the lender, bytes of its vector and of an element, places of the addends, of all sums
+  // and of the window, and flags if the first two pass through the window.
   struct Loan {
     std::uint64_t number, bytes, unit;
     Place input, whole, window;
     bool stages_input, stages_whole;
   };
-  // For the owner's use: addresses of its own, null if nothing is lent.
+  // A lender in the eyes of its owner: its rank, its loan's number, and addresses in this process, null if nothing is lent.
   struct Peer {
     int rank;
     std::uint64_t number;
@@ -91,7 +91,7 @@ struct LoanRoom {
     bool stages_input, stages_whole;
   };
 
-  // Makes one entry for each rank. The first two tokens go out, and behind them lie two from each rank.
+  // Makes room for each rank. Two tokens, bytes that say a step is done, go out; behind them lie two from each rank.
   explicit LoanRoom(std::size_t ranks) : heard{ranks}, peers{ranks}, tokens(2 * ranks + 2) {}
 
   // This rank's words to every owner of a hop.
@@ -147,7 +147,7 @@ class Lane {
   Lane(Topology<C> const& topology, int channel, Traffic& traffic);
   Lane(Lane const&) = delete;
   Lane& operator=(Lane const&) = delete;
-  // Closes the loan, and then withdraws the transfer.
+  // Closes the loan, and then withdraws the transfer: returns once no peer touches memory of either.
   ~Lane() { reclaim(); }
 
   // Returns the topology of the lane's ranks.
@@ -155,13 +155,13 @@ class Lane {
   // Returns the channel of the topology's communicator, from 0 to `channels` - 1.
   int channel() const { return channel_; }
 
-  // Clears, local, before the first block of a transfer: no blocks, and nothing to count.
+  // Local, before the first block of a transfer. Forgets all blocks, and the bytes to be counted for them.
   void clear();
-  // Local. Sends `bytes` at `offset` of the memory given to `post` to `rank`, which may be this one.
+  // Local. Declares a block: `bytes` at `offset` of the sent memory given to `post` go to `rank`, which may be this one.
   void send(int rank, std::size_t offset, std::size_t bytes, Payload payload) {
     declare(to_, sent_, rank, offset, bytes, payload);
   }
-  // Local. Expects `bytes` from `rank` at `offset` of the receiving memory given to `post`.
+  // Local. Declares a block: `bytes` from `rank` come to `offset` of the receiving memory given to `post`.
   void expect(int rank, std::size_t offset, std::size_t bytes, Payload payload) {
     declare(from_, received_, rank, offset, bytes, payload);
   }
@@ -169,8 +169,8 @@ class Lane {
   // Local. Counts the bytes that `rank` and this rank read and write in each other's memory as if they were sent.
   void count_lent(int rank, std::size_t sent, std::size_t received, Payload payload);
 
-  // Posts the transfer, of memory of a space that the communicator carries. Collective in the order of the channel. Counts it;
-  // throws the communicator's errors.
+  // Collective in the order of the channel. Posts and counts the transfer, and does not wait. Both memories are the caller's,
+  // of a space that the communicator carries, and must stay until `test` is true. Throws the communicator's errors.
   template <class Space = HostSpace>
   void post(void const* send, void* receive) {
     Transfer const transfer{static_cast<std::byte const*>(send), to_, static_cast<std::byte*>(receive), from_};
@@ -181,9 +181,9 @@ class Lane {
     count();
   }
 
-  // Posts the vendor's all-reduce. The bytes on the wire are the vendor's affair; counted are those of an optimal one
-  // (Patarasuk and Yuan, JPDC 2009), sent and received: 2 (N - 1) / N of the buffer. Collective in the order of the channel,
-  // with the same count on all ranks. `send` and `receive` are the same or do not overlap.
+  // Collective in the order of the channel, with the same count on all ranks. Posts the vendor's all-reduce, and does not wait:
+  // `send` and `receive`, one range or two without overlap, must stay until `test` is true. Counts the bytes of an optimal one
+  // (Patarasuk and Yuan, JPDC 2009), sent and received: 2 (N - 1) / N of the buffer. Throws the communicator's errors.
   template <class Space, class T>
   void post_allreduce(T const* send, T* receive, std::size_t count_of_values) {
     clear();
@@ -203,16 +203,16 @@ class Lane {
   bool test();
   // Returns a rank that has not delivered, or -1.
   int waiting_for() const;
-  // Withdraws the transfer. Legal after an abort. Returns once no peer touches its memory, or lent memory, any more.
+  // Withdraws the transfer, after an abort alone, and closes the loan. Returns once no peer touches memory of either any more.
   void withdraw() noexcept;
 
-  // Local. Opens a loan on the channel and returns its number; `reclaim` ends it once no peer uses it.
+  // Local. Closes an open loan as `reclaim` does, opens another on the channel and returns its number.
   std::uint64_t lend() requires LendsMemory<C> {
     reclaim();
     lends_ = true;
     return topology_->world().lend(channel_);
   }
-  // Closes this rank's loan on the channel; returns once no peer holds it. Nothing happens without an open loan.
+  // Local. Closes this rank's loan on the channel; waits until no peer holds it. Nothing happens without an open loan.
   void reclaim() noexcept {
     if constexpr (LendsMemory<C>)
       if (std::exchange(lends_, false)) topology_->world().reclaim(channel_);

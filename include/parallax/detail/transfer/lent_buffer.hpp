@@ -12,7 +12,7 @@
 
 namespace parallax::inline v0_2 {
 
-// A block of a communicator's LentMemory, which it owns.
+// Owns a block of memory that a communicator can lend to peers, or none.
 class LentBlock {
  public:
   LentBlock() = default;
@@ -20,8 +20,8 @@ class LentBlock {
   LentBlock& operator=(LentBlock const&) = delete;
   ~LentBlock() { release(); }
 
-  // Makes it at least so large, if it is smaller; then its contents are lost. Throws the errors of the allocation, and keeps
-  // the block as it was.
+  // Makes the block at least `bytes` large, by the functions of `from`; if it grows, its contents are lost. Throws the errors
+  // of the allocation, and keeps the block as it was.
   void reserve(detail::LentMemory const& from, std::size_t bytes) {
     if (bytes <= bytes_) return;
     bytes += bytes / 2;
@@ -42,15 +42,15 @@ class LentBlock {
   detail::LentMemory from_{};
 };
 
-// Scratch in the peers' reach, if ranks lend each other their memory; else, and if no such memory can be had, on the heap. No
-// memory of a device is lent, and none to an exchange that is not `direct`.
+// Owns scratch in the peers' reach, if ranks lend each other their memory; else, and if no such memory can be had, on the heap.
+// No memory of a device is lent, and none to an exchange that is not `direct`.
 template <class T, Communicator C, MemorySpace Space = HostSpace, bool direct = true>
 class LentBuffer {
   static constexpr bool lends = LendsMemory<C> && std::same_as<Space, HostSpace> && direct;
 
  public:
-  // Decides on its place, then resizes as Buffer: its contents may be lost. If the lent space has no room, the heap is used, and
-  // the exchange stages.
+  // Local. Decides on its place, then resizes to `size` elements as Buffer: its contents may be lost. If the lent space has no
+  // room, the heap is used, and the exchange stages.
   void resize_with_slack(Topology<C> const& topology, std::size_t size) {
     shared_ = !can_be(topology, this);  // the heap is out of the peers' reach; not if all memory can be lent
     if (shared_) try {
@@ -62,7 +62,7 @@ class LentBuffer {
   }
   // Returns the first of as many elements as were asked for last; moves when it grows.
   T* data() { return shared_ ? static_cast<T*>(block_.data()) : heap_.data(); }
-  // Returns true if `memory` need not be copied into this first: peers can reach it, or need not, or nobody lends.
+  // Returns true if an exchange needs no copy of `memory` in such scratch: peers can reach it, or need not, or none lends.
   static bool can_be([[maybe_unused]] Topology<C> const& topology, [[maybe_unused]] void const* memory) {
     if constexpr (lends) {
       bool const any = detail::any_of(topology.hops(), [](Hop const& hop) { return hop.lends; });

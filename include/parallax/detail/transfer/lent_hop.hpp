@@ -23,15 +23,15 @@ constexpr std::size_t part_begin(std::size_t n, int owner, int owners) {
 
 namespace detail {
 
-// Returns the first element of digit t of a hop: its owners hold offsets[first(t)] .. offsets[first(t + 1)].
+// Returns the first element of digit t of a hop: of owner base + t·stride. `offsets`: every owner's first element, and the end.
 inline std::size_t digit_begin(Slice<std::size_t const> offsets, Hop const& hop, std::size_t digit) {
   return offsets[static_cast<std::size_t>(hop.base) + digit * static_cast<std::size_t>(hop.stride)];
 }
-// Returns the elements of this digit's owners, all together.
+// Returns the number of elements of all owners of one digit.
 inline std::size_t digit_size(Slice<std::size_t const> offsets, Hop const& hop, std::size_t digit) {
   return digit_begin(offsets, hop, digit + 1) - digit_begin(offsets, hop, digit);
 }
-// Returns the largest part over all digits of all ranks' groups in a hop: every rank derives its number of rounds from it.
+// Returns the number of elements of the largest digit in all groups of a hop: every rank derives its number of rounds from it.
 inline std::size_t largest_digit(Slice<std::size_t const> offsets, Hop const& hop) {
   auto const stride = static_cast<std::size_t>(hop.stride);
   std::size_t largest = 0;
@@ -52,13 +52,13 @@ inline PartRound round_of_part(std::size_t size, std::size_t j, std::size_t roun
 
 // Elements of a tile: the running sum stays in the first-level cache.
 inline constexpr std::size_t sum_tile = 2048;
-// Adds one more addend of a tile.
+// Adds n elements of `in` to those of `out`; the two do not overlap.
 template <class T>
 void add_to(T* __restrict out, T const* __restrict in, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) out[i] += in[i];
 }
 
-// Returns the error of a rank `rank` whose loan differs from this one's.
+// Returns the Error (mismatch) of a rank `rank` whose loan has another size than `own`, the loan of rank `self`.
 PARALLAX_COLD inline Error loan_disagreement(int rank, LoanRoom::Loan const& loan, int self, LoanRoom::Loan const& own) {
   return {Errc::mismatch, rank, "reduction in memory", "",
           joined({"rank ", rank, " brought ", loan.bytes / loan.unit, " elements of ", loan.unit, " bytes where ",
@@ -74,15 +74,15 @@ PARALLAX_COLD inline Error loan_disagreement(int rank, LoanRoom::Loan const& loa
 template <class T, Communicator C>
 class LentHop {
  public:
-  // Laid out owner after owner, from the hop's first digit on. Null members are not wanted.
+  // Vectors of the caller, laid out owner after owner, from the hop's first digit on. A null one is not wanted.
   struct Work {
     T const* input;  // the addends; null: the own part is there already
     T* own;          // the place of the sum of this rank's part, before or after it is made
     T* whole;        // the place of the sums of all parts; may be the input, else they do not overlap
   };
 
-  // Collective in the order of the lane, with the same members of `work` wanted on all ranks. Starts. All arguments must stay
-  // until `poll` is true. Nothing is done with the work of a rank without part in the hop.
+  // Collective in the order of the lane, with the same members of `work` wanted on all ranks. Begins a hop, and posts nothing.
+  // Memory of `offsets` and `work` must stay until `poll` is true. The work of a rank without part in the hop is left alone.
   void start(Slice<std::size_t const> offsets, std::size_t round_size, Work work) {
     offsets_ = offsets;
     largest_round_ = round_size;
@@ -90,8 +90,8 @@ class LentHop {
     open_ = false;
   }
 
-  // Makes progress; returns true once nobody touches the given memory any more. Throws Error (mismatch) if ranks bring
-  // different sizes.
+  // Makes progress; returns true once the sums are made and nobody touches the given memory any more. Throws Error (mismatch)
+  // if ranks bring different sizes, and the communicator's errors.
   bool poll(Lane<C>& lane, Hop const& hop);
 
  private:
@@ -107,12 +107,12 @@ class LentHop {
   // all ranks.
   bool open(Lane<C>& lane, Hop const& hop);
 
-  // Tells every owner this rank's loan, and hears theirs as an owner. Elements read in place are counted here.
+  // Sends this rank's loan to every owner, and as an owner expects the senders' loans. Elements read in place are counted here.
   void post_loans(Lane<C>& lane, Hop const& hop);
 
-  // Finds the work's memory in the peers' reach, makes a window for the rest, and fills it with the first round.
+  // Finds the work's memory in the peers' reach, makes a window for the rest (else Error out_of_memory), and stages round 0.
   void make_loan(Lane<C>& lane, Hop const& hop);
-  // Returns the place; none if not all of it lies in one block.
+  // Returns the place of `bytes` at `memory`; one with id 0 if not all of them lie in one block.
   static Place place_of(C& world, T const* memory, std::size_t bytes) {
     Place const place = memory ? world.place_of(memory) : Place{};
     return place.bytes - place.offset >= bytes ? place : Place{};
@@ -123,14 +123,14 @@ class LentHop {
   // Returns true if anything of this rank's passes through its window.
   bool stages() const { return mine().stages_input || mine().stages_whole; }
 
-  // Turns the loans heard into addresses. Throws Error (mismatch) if a rank lends a vector of another size.
+  // Turns loans heard into addresses. Throws Error (mismatch) if a rank lends a vector of another size, or address_of's error.
   void reach(Lane<C>& lane, Hop const& hop);
 
   // Posts a step. A rank that stages hears from the owners after each step, and they from it; after the last step all hear from
   // the owners. An owner that has lost a peer tells nobody that it is done.
   void post_step(Lane<C>& lane, Hop const& hop);
 
-  // Closes the hop: the last sums come out of the window, and the loan ends.
+  // Closes the hop, and returns true: the last sums come out of the window, and the loan ends.
   bool close(Lane<C>& lane, Hop const& hop) {
     take(hop, rounds_ - 1);
     lane.reclaim();
@@ -155,8 +155,8 @@ class LentHop {
     }
   }
 
-  // Sums this owner's part of round j, held against a peer that leaves: then nothing is summed, and the abort of its leaving is
-  // awaited.
+  // Sums this owner's part of round j, with the loans of all peers held. If a peer has left, nothing is summed any more, and
+  // its abort is awaited by the next polls.
   void sum(Lane<C>& lane, Hop const& hop, std::size_t j);
 
   // A run of elements: its begin in the own part, in the whole, and in a window.
@@ -183,7 +183,7 @@ class LentHop {
   void spread(T const* sums, Extent const& run) {
     for (Peer const& p : Slice<Peer const>{peers()}) copy(target(p, run), sums, run.count);
   }
-  // Adds two addends. Both results may lie on an addend.
+  // Writes the sums of n elements of two addends to x and to y. Each of these may lie on an addend.
   static void add(T* x, T* y, T const* a, T const* b, std::size_t n) {
     if constexpr (detail::may_widen && std::is_arithmetic_v<T>)
       if (detail::machine_is_wider()) return add_lines(x, y, a, b, n);
@@ -196,7 +196,7 @@ class LentHop {
     }
     for (; i < n; ++i) x[i] = y[i] = a[i] + b[i];
   }
-  // Adds a whole line of the cache of each in turn. A processor that predicts the way of a line from a hash of its virtual
+  // Does as `add`, a whole cache line of each in turn. A processor that predicts the way of a line from a hash of its virtual
   // address (Lipp et al., "Take A Way", AsiaCCS 2020, section 3) takes some addresses for each other, such as those of two
   // vectors of 64 MB that were allocated one after the other; then each access to one makes the next to the other a miss.
   PARALLAX_WIDER static void add_lines(T* x, T* y, T const* a, T const* b, std::size_t n) {
@@ -222,7 +222,7 @@ class LentHop {
     if (to != from) std::memcpy(to, from, n * sizeof(T));
   }
 
-  // Returns the elements before digit t in the hop's vector.
+  // Returns the number of elements before digit t in the hop's vector.
   std::size_t first_of(Hop const& hop, std::size_t t) const {
     return detail::digit_begin(offsets_, hop, t) - detail::digit_begin(offsets_, hop, 0);
   }

@@ -31,7 +31,7 @@ class Mail {
   Topology<C> const& topology() const { return lane_.topology(); }
   // Returns the lane of the mail: for those who wait for it, or withdraw it.
   Lane<C>& lane() { return lane_; }
-  // Returns it for a look.
+  // Returns the lane, to be looked at only.
   Lane<C> const& lane() const { return lane_; }
 
   // Returns true if no slip is open.
@@ -45,25 +45,25 @@ class Mail {
   // Bytes of the largest element that a slip may have.
   static constexpr std::size_t largest_unit = 16;
 
-  // Opens a slip of elements of `unit` bytes (a power of two up to `largest_unit`, else Error misuse), one run per rank, empty
-  // until declared.
+  // Local. Opens a slip of elements of `unit` bytes, with an empty run for each rank, and returns its number, from 0. Throws
+  // Error (misuse) unless `unit` is a power of two up to `largest_unit`.
   int open(std::size_t unit, Payload payload);
-  // Opens a slip with one run for several ranks (see `write_shared`). A mail of shared slips only holds the message once.
+  // Opens, as `open`, a slip with one run for several ranks, for `write_shared`. If all slips are so, the message is held once.
   int open_shared(std::size_t unit, Payload payload) {
     int const slip = open(unit, payload);
     units_.back().shared = true;
     return slip;
   }
-  // Declares so many bytes of the slip for `rank`, local, before `layout`. Called again, the last number counts.
+  // Local, before `layout`. Declares so many bytes of the slip for `rank`, this one too; of several calls the last counts.
   void send(int slip, int rank, std::size_t bytes) { out_[at(slip, rank)].bytes = bytes; }
-  // Declares so many bytes of the slip from `rank`, which sends as many. Local, before `layout`.
+  // Local, before `layout`. Declares so many bytes of the slip from `rank`, which declares as many for this one.
   void expect(int slip, int rank, std::size_t bytes) { in_[at(slip, rank)].bytes = bytes; }
 
   // Lays out the messages. Local; allocates. Throws Error (misuse) if a run is not of whole elements. Every message begins at a
   // multiple of the largest unit of all slips.
   void layout();
 
-  // Returns the place of the run for `rank`, to be written between `layout` and `post`: in the memory of the space.
+  // Returns the place of the run for `rank`, to be written between `layout` and `post`: memory of the space, owned by the mail.
   template <class T>
   T* outgoing(int slip, int rank) {
     std::byte* const memory = rank == topology().rank() ? incoming_.data() : outgoing_.data();
@@ -74,7 +74,7 @@ class Mail {
   T const* incoming(int slip, int rank) const {
     return reinterpret_cast<T const*>(incoming_.data() + in_[at(slip, rank)].offset);
   }
-  // Fills a shared slip: `fill(T*)` writes the run once for all ranks.
+  // Fills a shared slip, between `layout` and `post`: `fill(T*)` writes the run once for all ranks. Not called for 0 bytes.
   template <class T, class Fill>
   void write_shared(int slip, Fill&& fill) {
     T const* first = nullptr;
@@ -92,8 +92,8 @@ class Mail {
   // Returns the declared bytes of the run from `rank`.
   std::size_t incoming_bytes(int slip, int rank) const { return in_[at(slip, rank)].bytes; }
 
-  // Moves all arrivals of a slip, run after run in the order of `ranks`, into `into`: by exchanging buffers if the slip is
-  // alone in the mail and the ranks ascend, by copying otherwise.
+  // Local, once `test` is true. Moves a slip's arrivals, run after run in the order of `ranks`, into `into`, resized for them:
+  // by exchanging buffers if the slip is alone in the mail and the ranks ascend, else by copying, in the order of the queue.
   template <class Ranks>
   void take(int slip, Ranks const& ranks, Buffer<std::byte, Space>& into) {
     std::size_t bytes = 0;
@@ -111,20 +111,20 @@ class Mail {
     copies.start();
   }
 
-  // Collective in the order of the channel. Posts one message per rank that gets anything.
+  // Collective in the order of the channel. Posts one message per rank that gets anything; does not wait. Throws as Lane::post.
   void post() { lane_.template post<Space>(outgoing_.data(), incoming_.data()); }
-  // Makes progress; returns true once everything has arrived and all sent memory may be written again.
+  // Makes progress; returns true once all has arrived, and sent memory may be written again. Throws a Request's errors.
   bool test() { return lane_.test(); }
 
   // Memory of outgoing and incoming messages.
   struct Memory {
     // Bytes for other ranks.
     Buffer<std::byte, Space> outgoing;
-    // Bytes from them, and from this one.
+    // Bytes from other ranks, and from this one.
     Buffer<std::byte, Space> incoming;
   };
-  // Local, between messages: gives its memory to the caller, and takes other for the next. For memory that a graph goes on
-  // using.
+  // Local, between messages. Returns its memory, owned by the caller from now on; the next `layout` allocates other. For memory
+  // that a graph goes on using.
   Memory leave_memory() { return {std::move(outgoing_), std::move(incoming_)}; }
 
  private:
@@ -139,7 +139,7 @@ class Mail {
   std::size_t at(int slip, int rank) const { return static_cast<std::size_t>(slip) * ranks_ + static_cast<std::size_t>(rank); }
   // Returns the largest unit of all slips: a power of two, as each is.
   std::size_t alignment() const { return std::bit_floor(sizes_ > 0 ? sizes_ : 1); }
-  // Returns the error of a contributor that declares an impossible layout.
+  // Returns the Error (misuse) of a contributor that declares an impossible layout. `what`: the declaration.
   PARALLAX_COLD Error misuse(std::string const& what) const { return {Errc::misuse, topology().rank(), "mail", "", what}; }
   static std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
@@ -235,18 +235,18 @@ class Mails {
   Lane<C>& lane() { return host_.lane(); }
   // Returns a rank that has not delivered to the mail in flight, or -1.
   int waiting_for() const;
-  // Gives both up. Legal after an abort.
+  // Withdraws both mails, after an abort alone; returns once no peer touches their memory any more.
   void withdraw() noexcept;
 
-  // Forgets the slips of both.
+  // Local, before the first slip of a leg. Forgets the slips of both mails, and keeps the memory.
   void clear();
-  // Lays both out. Throws Error (misuse) if a run is not of whole elements.
+  // Local; allocates. Lays out both mails. Throws Error (misuse) if a run is not of whole elements.
   void layout();
-  // Collective in the order of the channel. Posts the host's first, unless it has no slip; all ranks open the same slips.
+  // Collective in the channel's order, all ranks with the same slips. Posts the host's mail, if any; `test` posts the device's.
   void post();
-  // Returns true if one of the two is on its way.
+  // Returns true if one of the two mails is on its way.
   bool in_flight() const;
-  // Returns true once both have arrived.
+  // Makes progress; returns true once both mails have arrived. Throws the errors of posting and of a Request's `test`.
   bool test();
 
  private:
@@ -321,7 +321,7 @@ class Traveller {
   virtual void write(Mails<C>&) = 0;  // fills its outgoing runs of this leg
   virtual void read(Mails<C>&) = 0;   // takes the arrivals of this leg
 
-  bool travelling = false;  // the mail's
+  bool travelling = false;  // set by `carry`: it has a leg in the mail at hand
 
  protected:
   Traveller() = default;
@@ -330,9 +330,9 @@ class Traveller {
   ~Traveller() = default;
 };
 
-// Carries travellers through the same transfers; returns true once all have arrived. Throws their errors. Collective in the
-// order of the channel, with the same travellers on every rank. Called again and again; each call finishes as many legs as it
-// can.
+// Collective in the order of the channel, with the same travellers on every rank. Carries travellers through the same
+// transfers; returns true once all have arrived. Call it until then: each call finishes as many legs as it can, and never
+// waits. Throws the errors of the travellers and of the mail.
 template <Communicator C>
 bool carry(Mails<C>& mail, std::span<Traveller<C>* const> travellers) {
   while (true) {

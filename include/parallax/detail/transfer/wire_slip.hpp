@@ -45,13 +45,13 @@ class WireSlip {
       });
     }
   }
-  // Writes them likewise if the elements are there already in their travelling form: `fill(first, last, Element*)` writes them.
+  // Writes the runs of several ranks, as `write_runs`, if elements have their travelling form: `fill(first, last, Element*)`.
   template <class Ranks, class Fill>
   void write_runs_encoded(Mail<C, Space>& mail, Ranks const& ranks, Fill&& fill) {
     each_neighbours(mail, ranks,
                     [&](std::size_t first, std::size_t last, Element* run, std::size_t) { fill(first, last, run); });
   }
-  // Writes a shared slip likewise: it is filled, and encoded, once.
+  // Writes the run of a shared slip: `fill(T*)` fills it once for all ranks, and it is encoded once.
   template <class Fill>
   void write_shared(Mail<C, Space>& mail, Fill&& fill) {
     std::size_t n = 0;
@@ -62,7 +62,7 @@ class WireSlip {
 
   // Returns the number of elements from the rank.
   std::size_t arrived(Mail<C, Space> const& mail, int rank) const { return mail.incoming_bytes(slip_, rank) / sizeof(Element); }
-  // Takes all arrivals, decoded, run after run in the order of `ranks`: as many bytes as the elements T have.
+  // Takes the arrivals from `ranks`, decoded, run after run into `into`: resized to the bytes of as many elements T.
   template <class Ranks>
   void take(Mail<C, Space>& mail, Ranks const& ranks, Buffer<std::byte, Space>& into) {
     if constexpr (encodes<W>) {

@@ -27,12 +27,12 @@ class Agreement {
   Agreement(Topology<C> const& topology, int channel, Traffic& traffic)
       : lane_{topology, channel, traffic}, out_(ranks()), in_(ranks()) {}
 
-  // Local. Makes room for so many numbers, so that `begin` allocates nothing.
+  // Local. Makes room for so many numbers for each rank, so that `begin` allocates nothing.
   void reserve(std::size_t counts) {
     extra_out_.reserve(extra_words(counts));
     extra_in_.reserve(extra_words(counts));
   }
-  // Local. Begins a round with `counts` numbers for each rank.
+  // Local. Begins a round. `ok`: this rank can do its work; `ahead`: and work named ahead; `joined`: it has no data of its own.
   void begin(std::uint64_t hash, bool ok, bool joined, std::size_t counts, bool ahead = true);
   // Local, between `begin` and `post`. Sets number `which` (from 0) for rank `rank`; a number not told is 0.
   void tell(int rank, std::size_t which, std::uint64_t count) { slot(out_, extra_out_, rank, which) = count; }
@@ -40,7 +40,7 @@ class Agreement {
   // was unanimous.
   std::uint64_t told(int rank, std::size_t which) { return slot(in_, extra_in_, rank, which); }
 
-  // Collective in the order of the channel. Posts the round. `clock`: ns of this rank's clock, told to all.
+  // Collective in the channel's order. Posts the round; does not wait. `clock`: this rank's, ns. Throws as Lane::post.
   void post(std::int64_t clock) {
     for (Record& record : out_) record.flags |= static_cast<std::uint64_t>(clock) << flag_bits;
     post_words(out_.data(), in_.data(), sizeof(Record));
@@ -54,18 +54,18 @@ class Agreement {
   bool in_flight() const { return lane_.in_flight(); }
   // Returns a rank whose words have not come, or -1: for the report of a wait.
   int waiting_for() const { return lane_.waiting_for(); }
-  // Gives the round up. Legal after an abort.
+  // Gives the round up, after an abort alone; returns once no peer touches its memory any more.
   void withdraw() noexcept { lane_.withdraw(); }
 
   // Returns true if all ranks can, and do the same. Valid once `poll` is true; the same on every rank.
   bool unanimous() const {
     return detail::all_of(in_, [&](Record const& r) { return (r.flags & is_ok) && r.hash == in_.front().hash; });
   }
-  // Returns true if every rank can do the work named ahead.
+  // Returns true if every rank can do the work named ahead. Valid once `poll` is true; the same on every rank.
   bool ahead() const {
     return detail::all_of(in_, [](Record const& r) { return (r.flags & looks_ahead) != 0; });
   }
-  // Returns the number of ranks with data.
+  // Returns the number of ranks with data. Valid once `poll` is true; the same on every rank.
   int active() const {
     return static_cast<int>(std::count_if(in_.begin(), in_.end(), [](Record const& r) { return !(r.flags & has_joined); }));
   }
@@ -93,7 +93,7 @@ class Agreement {
     if (which < inline_counts) return records[r].counts[which];
     return extra[r * (counts_ - inline_counts) + which - inline_counts];
   }
-  // Posts `bytes` for each rank, packed in the order of ranks at both ends; bytes for this rank are copied.
+  // Posts `bytes` for each rank, packed in the order of ranks at both ends, and does not wait; bytes for this rank are copied.
   void post_words(void const* out, void* in, std::size_t bytes);
 
   Lane<C> lane_;

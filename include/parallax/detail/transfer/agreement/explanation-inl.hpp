@@ -17,14 +17,14 @@ PARALLAX_INLINE std::string Testimony::encode() const {
 
 namespace parallax::inline v0_2::detail {
 
-// Takes the text before the next separator, and the separator, off the front of `rest`; all of it if there is none.
+// Takes the text before the next separator, and the separator, off the front of `rest`, or all of it. Returns the text.
 inline std::string_view next_part(std::string_view& rest, char separator) {
   std::size_t const end = std::min(rest.find(separator), rest.size());
   std::string_view const part = rest.substr(0, end);
   rest.remove_prefix(std::min(end + 1, rest.size()));
   return part;
 }
-// Takes likewise of every text; returns false when all are used up.
+// Takes the next part off each of `rests` into `parts`, as `next_part`; returns false if all were used up.
 inline bool next_parts(List<std::string_view>& rests, List<std::string_view>& parts, char separator) {
   bool any = false;
   for (std::size_t i = 0; i < rests.size(); ++i) {

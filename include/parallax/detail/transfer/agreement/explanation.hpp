@@ -49,9 +49,9 @@ struct Verdict {
 // that refuses, else the first line in which descriptions differ. `own`: the testimony of one of them.
 PARALLAX_COLD Verdict verdict_on(List<std::string_view> const& testimonies, Testimony const& own);
 
-// Collective, after a round that was not unanimous: ranks exchange their testimonies and arrive at the same error. `await`
-// waits for the lane. Two exchanges of control bytes on the lane: the length of each testimony, then the testimonies. Errors of
-// `await` go on.
+// Collective, after a round that was not unanimous: ranks exchange their testimonies and arrive at the same error, which it
+// returns. `await` is called to wait for the lane. Two exchanges of control bytes on the lane: the length of each testimony,
+// then the testimonies. Throws the errors of `await` and of the lane.
 template <Communicator C>
 PARALLAX_COLD Verdict explain_difference(Lane<C>& lane, Testimony const& own, FunctionRef<void()> await) {
   auto const ranks = static_cast<std::size_t>(lane.topology().size());

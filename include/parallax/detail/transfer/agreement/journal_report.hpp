@@ -49,13 +49,13 @@ constexpr int rank_to_blame(Slice<LastWord const> words, int self, int missing) 
 // The ranks' words on themselves, and conclusions from them.
 class RankTales {
  public:
-  // Returns the rank to blame if this rank waits for `missing`.
+  // Returns the rank to blame if this rank waits for `missing`; -1 if that is -1, an unknown rank.
   int to_blame(int missing) const;
   // Returns every rank's state, a line each, each with its last operations.
   std::string text() const;
 
-  // Returns a line on one rank. `own`: the number of the operation of the reporting rank; `now` and the status are of one
-  // clock, or of clocks that `now` was taken from alike.
+  // Returns a line on one rank, silent without a status. `answers`: its word is of just now; `own`: the number of the reporting
+  // rank's operation; `now`: ns, by the clock of the times in the status.
   static std::string status_line(int rank, std::optional<RankStatus> const& status, bool answers, std::uint64_t own,
                                  std::int64_t now);
   // Returns the operations of one rank before its latest, newest first.
