@@ -20,8 +20,7 @@ namespace parallax::inline v0_2 {
 // Ranks training at their own pace. Variables are made with it as with a Session, under PsShard: owners have the rows of tables
 // and the parts of dense variables, and workers ask for them by letters. A variable declared without a Reduce is summed if its
 // pushes are updates of their own, and is the mean over the workers of a clock if a clock's pushes are one update together.
-//   px::AsyncSession session{world, px::Ssp{3}, px::Servers{2}};   ranks 0 and 1 own; without Servers every rank owns and
-// trains
+//   px::AsyncSession session{world, px::Ssp{3}, px::Servers{2}};   ranks 0 and 1 own; without Servers all own and train
 //   session.train([&](auto& worker) { … });       collective; a worker's body, with its pulls and pushes
 //   session.together([&](auto& all) { … });       collective; all is quiet, and `all` is a Session of the same variables
 //   session.finish();                             collective; as a Session's
@@ -34,11 +33,11 @@ class AsyncSession {
   using Edge = detail::edge_of<C>;
 
  public:
-  // Local. Every rank owns a share, and trains. Error (misuse): the communicator has no mailbox.
+  // Local. Every rank owns a share, and trains. Copies `rule`. Error: misuse without a mailbox, invalid_argument by `rule`.
   template <Consistency Rule>
   AsyncSession(C& world, Rule const& rule, AsyncOptions const& options = {})
       : AsyncSession{Topology<C>{world}, rule, options} {}
-  // Local. The first ranks own everything, and do not train. Error likewise, and invalid_argument unless there is a worker.
+  // Local. The first ranks own everything, and do not train. Error: misuse without a mailbox, invalid_argument without workers.
   template <Consistency Rule>
   AsyncSession(C& world, Rule const& rule, Servers servers, AsyncOptions const& options = {})
       : AsyncSession{Topology<C>{world, servers}, rule, options} {
@@ -54,15 +53,15 @@ class AsyncSession {
         core_{inner_.core(), make_owned<detail::ConsistencyOf<Rule>>(rule), options} {}
   AsyncSession(AsyncSession&&) = delete;
 
-  // Local. This rank's number in the communicator, from 0.
+  // Local. Returns this rank's number in the communicator, from 0.
   int rank() const { return inner_.rank(); }
-  // Local. The number of ranks in the communicator, servers too.
+  // Local. Returns the number of ranks in the communicator, servers too.
   int size() const { return inner_.size(); }
-  // Local. The owners. Valid as long as the session.
+  // Local. Returns the owners and hosts, valid as long as the session.
   Topology<C> const& topology() const { return inner_.topology(); }
-  // Local. Bytes of letters sent and received by this rank, by payload. Never reset.
+  // Local. Returns the bytes of letters sent and received by this rank, by payload; valid as long as the session, never reset.
   Traffic const& traffic() const { return inner_.traffic(); }
-  // Local. Counts of this rank as an owner. Never reset; not to be read beside a ProgressThread at work.
+  // Local. Returns the counts of this rank as an owner, a view, never reset; not to be read beside a ProgressThread at work.
   ServiceCounts const& counts() const { return core_.counts(); }
 
   // Local, on all ranks alike, outside of `train`: from now on an owner calls set(optimizer, update) before each update of the
@@ -85,10 +84,10 @@ class AsyncSession {
     }
   }
 
-  // Collective. Calls body(worker) on each training rank, and returns after the body, once this rank has nothing to serve any
-  // more: servers when all workers have left. Worker is Worker<…>&. Its clock goes on from the end of an earlier `train`, on
-  // all ranks with the clock of the worker that had come furthest. Errors, on all ranks: mismatch for unequal variables,
-  // settings or consistencies. An exception of the body is thrown on, and ends the session on all ranks.
+  // Collective, and waits. Calls body(worker) on each training rank, and returns after the body, once this rank has nothing to
+  // serve any more: servers when all workers have left. Worker is Worker<…>&. Its clock goes on from the end of an earlier
+  // `train`, on all ranks with the clock of the worker that had come furthest. Errors, on all ranks: mismatch for unequal
+  // variables, settings or consistencies. An exception of the body is thrown on, and ends the session on all ranks.
   template <class Body>
   void train(Body&& body) {
     constexpr bool right = std::is_invocable_v<Body&, Worker<Edge>&>;
@@ -96,50 +95,50 @@ class AsyncSession {
     if constexpr (right) train_by(body);
   }
 
-  // Collective. All is quiet: every push is in the parameters, and every rank's dense variables have the owners' values. Calls
-  // body(session) with a Session of the same ranks, topology and variables, for evaluations, checkpoints and the like. Its
-  // steps() are the clocks of the foremost worker, counted on from a restored step.
+  // Collective, and waits. Makes all quiet: every push is in the parameters, and every rank's dense variables have the owners'
+  // values. Calls body(session) with a Session of the same ranks, topology and variables, for evaluations, checkpoints and the
+  // like. Its steps() are the clocks of the foremost worker, counted on from a restored step. Error (misuse) within `train`.
   template <class Body>
   void together(Body&& body) {
     core_.meet();
     body(inner_);
   }
 
-  // Collective. Ends as it should: see Session::finish. The records' steps are clocks. Errors: likewise, and mismatch for a
-  // followed log that goes on.
+  // Collective, and waits. Ends as Session::finish does, with its result and errors. The records' steps are clocks. Error
+  // (mismatch): a log to follow goes on; (misuse): within `train`.
   Completion finish() {
     core_.meet(true);
     return inner_.finish();
   }
 
-  // For callers used to a Session: assertions name the call to make.
+  // Fails to compile, for callers used to a Session, by an assertion that names the call to make.
   template <class... Updates>
   detail::Mistaken step(Updates const&...) {
     static_assert(detail::never<std::tuple<Updates...>>,
                   "parallax: an AsyncSession has no step: a worker of its train(...) pushes");
     return {};
   }
-  // Likewise.
+  // Fails to compile, by an assertion that names the call to make.
   template <class... Updates>
   detail::Mistaken start(Updates const&...) {
     static_assert(detail::never<std::tuple<Updates...>>,
                   "parallax: an AsyncSession has no start: a worker's push returns as soon as its letters are written");
     return {};
   }
-  // Likewise.
+  // Fails to compile, by an assertion that names the call to make.
   template <class... Arguments>
   detail::Mistaken pull(Arguments const&...) {
     static_assert(detail::never<std::tuple<Arguments...>>,
                   "parallax: an AsyncSession has no pull: a worker of its train(...) pulls, and the Session of together(...)");
     return {};
   }
-  // Likewise.
+  // Fails to compile, by an assertion that names the call to make.
   template <class Body>
   detail::Mistaken join(Body const&) {
     static_assert(detail::never<Body>, "parallax: an AsyncSession has no join: a worker that returns is waited for no longer");
     return {};
   }
-  // Likewise.
+  // Fails to compile, by an assertion that names the call to make.
   template <class... Variables>
   detail::Mistaken broadcast(Variables const&...) {
     static_assert(detail::never<std::tuple<Variables...>>,
@@ -147,14 +146,14 @@ class AsyncSession {
     return {};
   }
 
-  // Likewise.
+  // Fails to compile, by an assertion that names the call to make.
   template <class... Things>
   detail::Mistaken save(std::string const&, SaveOptions const&, Things const&...) {
     static_assert(detail::never<std::tuple<Things...>>,
                   "parallax: an AsyncSession saves where all is quiet: together([&](auto& session) { session.save(...); })");
     return {};
   }
-  // Likewise.
+  // Fails to compile, by an assertion that names the call to make.
   template <class... Things>
   detail::Mistaken restore(std::string const&, RestoreOptions const&, Things const&...) {
     static_assert(
@@ -163,16 +162,16 @@ class AsyncSession {
     return {};
   }
 
-  // For a ProgressThread, as of a Session: on an owner its share serves while the body computes. Local.
+  // Local. For a ProgressThread, as of a Session: on an owner its share serves while the body computes.
   void take_turns(bool on) { inner_.take_turns(on); }
-  // Likewise, by the thread, first.
+  // Local. Called by the ProgressThread's thread, first.
   void begin_help() const noexcept { inner_.begin_help(); }
-  // Likewise, again and again.
+  // Local. Called by the ProgressThread's thread, again and again: serves the letters that have come.
   void help() noexcept {
     inner_.core().waiting.help([&] { core_.serve(); });
   }
 
-  // For the constructor of a variable, as of a Session.
+  // Local. Enters a variable, by its constructor, as in a Session. Error (misuse): a mean where each push is an update.
   template <class State>
   void enter(State& state) {
     constexpr bool has_letters = requires { sizeof(typename State::policy::template letters<typename State::kind>); };
@@ -193,11 +192,11 @@ class AsyncSession {
       core_.enter(make_owned<At>(Shared<State>{&state}));
     }
   }
-  // For the constructor of a variable without a named Reduce.
+  // Returns the Reduce of a variable made without one.
   Reduce default_reduce() const { return core_.by_clock() ? Reduce::mean : Reduce::sum; }
 
  private:
-  // Ends all ranks by any exception of the body.
+  // Runs `train`. An exception of the body ends the session on all ranks.
   template <class Body>
   void train_by(Body& body) {
     core_.begin_training();

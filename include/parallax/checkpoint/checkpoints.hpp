@@ -73,8 +73,8 @@ class Checkpoints final : private detail::Wishful {
     if (core.wishful == this) core.wishful = nullptr;
   }
 
-  // Collective. Restores (Session::restore) the newest complete generation, or the one named by the options. Returns nothing,
-  // and restores nothing, if the folder has no generation, as in a first run. Errors: as of Session::restore.
+  // Collective, and waits. Restores (Session::restore) the newest complete generation, or the one named by the options. Returns
+  // nothing, and restores nothing, if the folder has no generation, as in a first run. Errors: as of Session::restore.
   std::optional<Restored> resume(RestoreOptions const& options = {}) {
     if (!any()) return std::nullopt;
     auto const restored =
@@ -83,9 +83,9 @@ class Checkpoints final : private detail::Wishful {
     return restored;
   }
 
-  // Collective, after a step. Saves if a checkpoint is due, or if a signal was sent to any rank. Returns a generation complete
-  // by this call: in the background the one before, if any. Errors: as of Session::save; a failure in the background is thrown
-  // after the step by which all ranks have heard of it, and the next checkpoint is due an interval later.
+  // Collective, after a step; waits if it saves, or asks the time. Saves if a checkpoint is due, or if a signal was sent to any
+  // rank. Returns a generation complete by this call: in the background the one before, if any. Errors: as of Session::save;
+  // one in the background once all ranks have heard of it, and the next save is due an interval later.
   std::optional<Saved> step() {
     auto& core = session_->core();
     if (core.steps < begun_) go_back();
@@ -112,7 +112,7 @@ class Checkpoints final : private detail::Wishful {
     tell();
     return last ? last : arrived();
   }
-  // Collective. Saves now, due or not, and returns when all is written: for the end of a run. Errors: as of Session::save.
+  // Collective, and waits. Saves now, due or not; returns once all is written, as for a run's end. Errors: as of Session::save.
   Saved save() {
     begin();
     next_.reset();
@@ -124,14 +124,14 @@ class Checkpoints final : private detail::Wishful {
   bool stopping() const { return stopping_; }
 
  private:
-  // Local. Sets this rank's words to all in the next step's commit.
+  // Local. Sets this rank's wishes, told to all ranks in the next step's commit.
   void tell() { session_->core().wish = wishes(); }
   unsigned wishes() override {
     auto& core = session_->core();
     bool const meet = !stopping_ && ((watch_ && watch_->seen()) || (core.behind && core.behind->failed()));
     return (meet ? core.to_meet : 0u) | (core.behind && core.behind->busy() ? core.busy : 0u);
   }
-  // Collective. Returns body(core), as an operation of all ranks that says its purpose.
+  // Collective, and waits. Returns body(core), run as an operation of all ranks; `purpose` says it in messages.
   template <class Body>
   auto meet(char const* purpose, Body&& body) {
     auto& core = session_->core();
@@ -140,7 +140,7 @@ class Checkpoints final : private detail::Wishful {
       return body(core);
     });
   }
-  // Collective. Ends a save in the background by all ranks together: ours, or the trainer's own. Throws its failure.
+  // Collective, and waits. Ends a save in the background by all ranks together: ours, or the trainer's own. Throws its failure.
   void settle() {
     auto next = std::exchange(next_, std::nullopt);
     meet("what was written behind the steps", [](auto& core) { core.settle_behind("save"); });
@@ -153,7 +153,7 @@ class Checkpoints final : private detail::Wishful {
     return std::apply(save, things_);
   }
   SaveOptions options() const { return {.keep = every_.keep, .keep_for = every_.keep_for}; }
-  // An interval begins.
+  // Begins an interval, at the present step and time.
   void begin() {
     begun_ = session_->steps();
     look_ = begun_ + 1;
@@ -165,7 +165,7 @@ class Checkpoints final : private detail::Wishful {
     begin();
     if (steps > 0) begun_ = was - (was - begun_ + steps - 1) / steps * steps;
   }
-  // Alike on all ranks.
+  // Returns true, alike on all ranks, if a checkpoint is due. Collective, and waits, when the ranks agree on the time.
   bool due() {
     std::int64_t const steps = session_->steps() - begun_;
     if (steps <= 0) return false;
@@ -178,8 +178,8 @@ class Checkpoints final : private detail::Wishful {
         session_->steps() + std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(left, static_cast<double>(steps))));
     return false;
   }
-  // Collective, after a step with a rank's wish for it. Throws the failure of a save behind the steps; otherwise returns true
-  // if a signal was sent to any rank.
+  // Collective, and waits, after a step with a rank's wish for it. Throws the failure of a save behind the steps; otherwise
+  // returns true if a signal was sent to any rank.
   bool hear() {
     return meet("what a rank wishes", [&](auto& core) {
       bool seen = false;
@@ -189,14 +189,14 @@ class Checkpoints final : private detail::Wishful {
       return seen;
     });
   }
-  // Collective. Rank 0's number, or the greatest.
+  // Collective, and waits. Returns rank 0's number, or the greatest.
   double told(double mine, bool greatest = false) {
     return meet("the time until the next checkpoint", [&](auto& core) {
       auto const& all = detail::told_by_all(core, "save", {mine});
       return greatest ? *std::max_element(all.begin(), all.end()) : all[0];
     });
   }
-  // Collective. Returns true if any rank sees a generation in the folder.
+  // Collective, and waits. Returns true if any rank sees a generation in the folder.
   bool any() {
     bool found = false;
     try {

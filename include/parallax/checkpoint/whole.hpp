@@ -95,7 +95,7 @@ void with_whole_item(SessionCore<C>& core, State& state, std::string const& slot
 
 // One gather or scatter of an item, after the ranks have agreed on it. All ranks go through the same rounds: in each they tell
 // all of their success so far, and rows travel to receivers without them. Senders and receivers follow from the places of rows,
-// so that no numbers travel: every rank looks up the owner of every row taken by itself or by others.
+// so that no numbers travel: every rank looks up the owner of every row taken by itself or by others. Refers to core and name.
 template <bool gathers, Communicator C, class S, MemorySpace Space>
 class WholeRows {
  public:
@@ -116,7 +116,7 @@ class WholeRows {
     at_once_ = std::max<std::int64_t>(1, std::min(at_once_, item.rows));
   }
 
-  // Collective. Throws an exception of one rank's `take` on all of them, as a refusal.
+  // Collective, and waits. Calls `take` as WholeOptions says. Throws an exception of one rank's `take` on all, as a Refused.
   void gather(FunctionRef<void(Numbers, RowsView<S const>)> take) {
     std::optional<Error> error = attempt([&] { make_room(); });
     for (std::int64_t round = 0; round < rounds(); ++round) {
@@ -130,7 +130,7 @@ class WholeRows {
     }
     agree(error);
   }
-  // Collective. Likewise for `give`; rows of earlier rounds have been set then, on all of their holders.
+  // Collective, and waits. Calls `give`, and throws as `gather`: rows of earlier rounds have been set then, on all holders.
   void scatter(FunctionRef<void(Numbers, RowsView<S>)> give) {
     std::optional<Error> error = attempt([&] { make_room(); });
     if (by_holders_) return set_own(error, give);
@@ -193,7 +193,7 @@ class WholeRows {
   }
   static std::uint64_t& of(std::vector<std::uint64_t>& list, int rank) { return list[static_cast<std::size_t>(rank)]; }
 
-  // Collective. Throws the error of any rank on all ranks; without one, each rank's `more` words are known to all.
+  // Collective, and waits. Throws the error of any rank on all, as a Refused; else each rank's `more` words are known to all.
   void agree(std::optional<Error> const& error, std::initializer_list<double> more = {}) {
     auto& rounds = core_->rounds;
     rounds.words.assign(1, error ? 0.0 : 1.0);
@@ -203,7 +203,7 @@ class WholeRows {
     for (int rank = 0; rank < ranks_; ++rank) right = right && rounds.told(rank)[0] != 0;
     if (!right) throw Refused{rounds.explain(operation, error ? &*error : nullptr, "")};
   }
-  // Adds the rows of a window: the places of those here and, with `holders`, who holds each, and its bytes for that rank.
+  // Adds a window's rows: to `places_` those here and, with `holders`, to `owners_` each one's holder, to `bytes` its size.
   void look_up(Window const& window, bool holders, std::vector<std::uint64_t>& bytes) {
     for (std::int64_t i = 0; i < window.count; ++i) {
       RowPlace const place = item_.where(window.first + i);
@@ -217,7 +217,7 @@ class WholeRows {
     for (auto* const list : {&offsets_, &sizes_, &expected_}) std::fill(list->begin(), list->end(), 0);
   }
 
-  // Collective. Sends the rows of this round's windows to their takers: this rank's lie in `whole_` then.
+  // Collective, and waits. Sends the rows of this round's windows to their takers: this rank's lie in `whole_` then.
   void collect(std::int64_t round, Window const& mine) {
     begin_swap();
     bool const alike = at_ == WholeAt::every_rank;  // all take the same rows, packed once
@@ -243,7 +243,7 @@ class WholeRows {
     }
   }
 
-  // Collective. Sends the rows in rank 0's `whole_` to their owners, and sets them there.
+  // Collective, and waits. Sends the rows in rank 0's `whole_` to their owners, and sets them there.
   void deal(Window const& given) {
     begin_swap();
     look_up(given, rank_ == 0, sizes_);
@@ -260,7 +260,7 @@ class WholeRows {
     pack<true>(rank_ == 0 ? out_.data() : reinterpret_cast<S*>(in_.data()));
   }
 
-  // Collective. Sends the rows in the `whole_` of this round's givers to all ranks, and sets them there.
+  // Collective, and waits. Sends the rows in the `whole_` of this round's givers to all ranks, and sets them there.
   void spread(std::int64_t round, Window const& mine) {
     begin_swap();
     std::fill(sizes_.begin(), sizes_.end(), static_cast<std::uint64_t>(mine.count) * row_bytes_);
@@ -274,7 +274,7 @@ class WholeRows {
     }
   }
 
-  // Collective. Each rank gives its own rows. Checksums of the rows held by all are compared before these are set.
+  // Collective, and waits. Each rank gives its own rows. Throws Refused (mismatch) if ranks give others for rows held by all.
   void set_own(std::optional<Error>& error, FunctionRef<void(Numbers, RowsView<S>)> give) {
     bool any = true;
     for (std::int64_t first = 0; any; first += at_once_) {
@@ -297,11 +297,11 @@ class WholeRows {
     }
   }
 
-  // Local. Rows of this rank, from its row `first` on.
+  // Local. Sets `count` rows of this rank, from its row `first` on, to those in the host's memory.
   void set(std::int64_t first, S const* rows, std::int64_t count) {
     if (elements(count) > 0) item_.ops.from_host(item_.here + elements(first), rows, elements(count));
   }
-  // Local. The rows at `places_` to `packed`, or, with `back`, from there.
+  // Local. Copies the rows at `places_` to `packed` in the host's memory or, with `back`, from there.
   template <bool back>
   void pack(S* packed) {
     std::size_t const all = places_.size() * static_cast<std::size_t>(item_.width);
@@ -348,7 +348,7 @@ consteval bool calls_with_some_rows() {
   }(std::type_identity<typename State::optimizer_type::element_slots>{},
          std::type_identity<row_slots<typename State::optimizer_type>>{});
 }
-// Returns false after an assertion has told the user.
+// Returns true if gather or scatter may take these arguments; else false, after an assertion that says why.
 template <class V, class Call, bool gathers>
 consteval bool check_whole() {
   static_assert(AnyVariable<V>, "parallax: gather and scatter are given a variable, options, and what takes or gives its rows");
@@ -365,7 +365,7 @@ consteval bool check_whole() {
   return false;
 }
 
-// Collective. Gathers or scatters: the ranks agree, and then go through the rounds of the item named by the options.
+// Collective, and waits. Agrees, then moves the item's rows. Throws Refused: misuse for started updates, else invalid_argument.
 template <bool gathers, Communicator C, class State, class Call>
 void move_whole(SessionCore<C>& core, State& state, WholeOptions const& options, Call& call) {
   constexpr Operation operation = gathers ? Operation::gather : Operation::scatter;
@@ -412,10 +412,10 @@ void move_whole(SessionCore<C>& core, State& state, WholeOptions const& options,
   });
 }
 
-// The work of both.
+// The work of `Session::gather` and `Session::scatter`.
 template <bool gathers>
 struct WholeWork {
-  // Collective. Called by the session.
+  // Collective, and waits. Throws a Refused of `move_whole` as an Error; anything else thrown ends the session.
   template <class S, class V, class Call>
   static void run(S& session, V& variable, WholeOptions const& options, Call& call) {
     if constexpr (check_whole<V, Call, gathers>())

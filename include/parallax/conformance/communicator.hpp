@@ -44,9 +44,9 @@ void check_communicator(Model const& model, std::uint64_t seed = 1) {
   check(model, seed, deadline, "lent memory is reached by peers", LentMemoryIsReached{});
   check(model, seed, deadline, "words are read in turns", WordsAreReadInTurns{});
 }
-// Called by a test, likewise: checks that ranks in disagreement, aborting or absent are found out and named, and nothing hangs.
-// Throws a Failure. Each check has a fresh communicator, as most of them end theirs. The brief deadline is for checks of
-// timeouts.
+// Called by a test, in each of its processes: checks that ranks in disagreement, aborting or absent are found out and named,
+// and nothing hangs. Throws a Failure. Each check has a fresh communicator, as most of them end theirs. The brief deadline is
+// for checks of timeouts.
 template <class Model>
 void check_failures(Model const& model, std::uint64_t seed = 1) {
   constexpr std::chrono::seconds ample{60};

@@ -21,8 +21,8 @@
 
 namespace parallax_conformance::inline v0_2 {
 
-// Called by checks before they look at arrived data: waits for the rank's stream, under the deadline of a communicator with a
-// `synchronize` of its own.
+// Waits for the rank's stream, under the deadline of a communicator with a `synchronize` of its own. Called by checks before
+// they look at arrived data.
 template <class C>
 void settle(C& comm) {
   if constexpr (requires { comm.synchronize(); }) comm.synchronize();
@@ -31,17 +31,17 @@ void settle(C& comm) {
 
 // One rank's part of operations on one channel, one after another, in reused device memory. Sizes and contents of all blocks
 // are functions of (seed, source, target). An operation is: prepare, post `transfer()`, complete, finish. Owns the memory
-// referred to by transfers.
+// referred to by transfers. Its end waits for the stream.
 class DeviceExchange {
  public:
-  // For a rank of `size` ones; this queue orders its operations.
+  // Makes the part of rank `rank` of `size`; this queue orders its operations, and outlives it.
   DeviceExchange(parallax::CudaQueue queue, int rank, int size)
       : stream_{queue.stream}, rank_{rank}, size_{size}, send_{queue.memory, stream_}, receive_{queue.memory, stream_} {}
   DeviceExchange(DeviceExchange const&) = delete;
   DeviceExchange& operator=(DeviceExchange const&) = delete;
   ~DeviceExchange() { static_cast<void>(cudaStreamSynchronize(stream_)); }  // its work uses memory of the rounds
 
-  // Puts the making of the next operation's blocks into the stream. `bytes(source, target)` is the size of a block.
+  // Posts the making of the next operation's blocks to the stream. `bytes(source, target)` is the size of a block in bytes.
   template <class Bytes>
   void prepare(std::uint64_t seed, Bytes const& bytes) {
     OperationData& round = rounds_.emplace_back();
@@ -69,7 +69,7 @@ class DeviceExchange {
   // Returns the transfer of the prepared operation, for ialltoallv_device. Refers to the memory of this object.
   parallax::Transfer transfer() { return {send_.data(), to_, receive_.data(), from_}; }
 
-  // Puts into the stream the reading of the arrived data, and the overwriting of both the data sent and the data arrived.
+  // Posts to the stream the reading of the arrived data, and the overwriting of both the data sent and the data arrived.
   void finish() {
     OperationData& round = rounds_.back();
     // The data sent is spoiled: a complete transfer may not read it any more.
@@ -109,7 +109,7 @@ class DeviceExchange {
   std::deque<OperationData> rounds_;
 };
 
-// Collective. Runs the prepared operation on a channel, but for its finish.
+// Collective, and waits for the request. Runs the prepared operation on a channel, but for its finish.
 template <class C>
 void exchange(C& comm, int channel, DeviceExchange& part) {
   auto request = comm.ialltoallv_device(channel, part.transfer());
@@ -122,7 +122,7 @@ struct RaggedDeviceBlocks {
   static constexpr int lanes = 3,  // operations at once
       rounds = 4;                  // rounds of them
 
-  // On each rank: all rounds, and in the end a look at every byte.
+  // Collective, and waits. Runs all rounds, and in the end looks at every byte.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     static_assert(parallax::CarriesDevice<C>);
@@ -156,13 +156,13 @@ struct RaggedDeviceBlocks {
   }
 
  private:
-  // Lanes are channels at a distance.
+  // Returns the channel of a lane: lanes are channels at a distance.
   static int channel(int lane) { return 3 + 5 * lane; }
 };
 
 // Checks that an operation without blocks completes, also without any memory, and the next one is right.
 struct NoDeviceBlocks {
-  // On each rank: three such operations, and then one to every other rank.
+  // Collective, and waits. Runs three such operations, and then one to every other rank.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     std::vector<parallax::ByteRange> const none(static_cast<std::size_t>(comm.size()));
@@ -181,7 +181,7 @@ struct NoDeviceBlocks {
 
 // Checks the arrival of blocks of one pair, or of every rank with itself alone, while all others send nothing.
 struct FewDeviceBlocks {
-  // On each rank: itself first, and then a pair after the other.
+  // Collective, and waits. Runs operations of each rank with itself first, and then of a pair after the other.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     DeviceExchange part{comm.queue(), comm.rank(), comm.size()};
@@ -205,7 +205,7 @@ struct FewDeviceBlocks {
 // Checks the refusal of a channel to a second operation, of device memory or the host's, while one of device memory is under
 // way.
 struct ABusyChannelIsMisuseOnDevice {
-  // On each rank: posts, is refused twice, and completes the posted operation.
+  // Collective, and waits. Posts, is refused twice, and completes the posted operation.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     DeviceExchange part{comm.queue(), comm.rank(), comm.size()}, other{comm.queue(), comm.rank(), comm.size()};
@@ -227,8 +227,8 @@ struct ABusyChannelIsMisuseOnDevice {
   }
 };
 
-// Called by a test, again and again with other seeds: checks transfers of device memory on a model as described above. Throws a
-// Failure. Checks with little dependence on chance run for every tenth seed only, 1 among them.
+// Called by a test, again and again with other seeds: checks transfers of device memory on a model as in communicator.hpp.
+// Throws a Failure. Checks with little dependence on chance run for every tenth seed only, 1 among them.
 template <class Model>
 void check_device_exchanges(Model const& model, std::uint64_t seed = 1) {
   constexpr std::chrono::seconds deadline{60};
@@ -245,7 +245,7 @@ struct DifferentDeviceSizesAreAMismatch {
   std::size_t sent,  // bytes from rank 0
       expected;      // bytes as expected by the last rank
 
-  // On each rank but a single one: demands a mismatch that blames rank 0 and names the size.
+  // Collective, and waits. Demands a mismatch that blames rank 0 and names the size; nothing of a single rank.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     if (comm.size() == 1) return;
@@ -266,8 +266,8 @@ struct ADeviceBlockOfNothingIsNotConfused {
   std::size_t sent,  // bytes from rank 0
       expected;      // bytes as expected by the last rank
 
-  // On each rank: that operation and another one on the channel. Demands a mismatch or a timeout of the last rank; any other
-  // rank gets one, or is through with both by then, and has the data of the second.
+  // Collective, and waits. Runs that operation and another one on the channel. Demands a mismatch or a timeout of the last
+  // rank; any other gets one, or is through with both by then, and has the data of the second.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     DeviceExchange part{comm.queue(), comm.rank(), comm.size()}, next{comm.queue(), comm.rank(), comm.size()};
@@ -294,8 +294,8 @@ struct ADeviceBlockOfNothingIsNotConfused {
 // Checks memory gone too early. Ranks leave, and free their memory, at any moment of an exchange: no peer may touch it any more
 // (sanitizers watch).
 struct AbandonedDeviceMemoryIsLeftAlone {
-  // On each rank: a few operations; in one of them the culprit, chosen by the seed, may abort; all then get an Error with the
-  // culprit's rank.
+  // Collective, and waits. Runs a few operations; in one of them the culprit, chosen by the seed, may abort; all then get an
+  // Error with the culprit's rank.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     Dice dice{mix(seed, static_cast<std::uint64_t>(comm.rank()))};
@@ -322,7 +322,7 @@ struct AMissingRankIsNamedOnDevice {
   // The absent rank.
   int missing;
 
-  // On each rank: demands a timeout with the absent rank, the late rank itself included.
+  // Collective, and waits. Demands a timeout with the absent rank, the late rank itself included.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     DeviceExchange part{comm.queue(), comm.rank(), comm.size()};

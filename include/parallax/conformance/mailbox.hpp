@@ -22,7 +22,7 @@ namespace parallax_conformance::inline v0_2 {
 
 // Checks `window` and `largest` for sense, and that ranks and sizes outside the bounds are invalid arguments.
 struct BoundsMakeSense {
-  // On each rank: posts and takes to be refused; afterwards nothing may be there.
+  // Collective, and waits. Posts and takes letters to be refused; afterwards nothing may be there.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     require(comm.window() >= 1 && comm.largest() >= 8, "the bounds make no sense");
@@ -45,7 +45,7 @@ struct BoundsMakeSense {
 
 // Checks the order of letters: every rank writes to every rank on both lanes, as fast as it can.
 struct LettersKeepTheirOrder {
-  // On each rank: 150 letters to each rank and lane, and as many from each.
+  // Collective, and waits. Posts 150 letters to each rank and lane, and takes as many from each.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     constexpr std::uint64_t many = 150;
@@ -67,7 +67,7 @@ struct LettersKeepTheirOrder {
 
 // Checks the bound of requests: as many as the window, and not one more until one was taken; to the next rank, and to oneself.
 struct TheWindowIsACredit {
-  // On each rank: fills the window, and is given each credit by the taker.
+  // Collective, and waits. Fills the window, and is given each credit by the taker.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     // First to itself, then to the next rank.
@@ -108,7 +108,7 @@ struct TheWindowIsACredit {
 
 // Checks the absence of a bound on answers: twenty windows of them and more are posted before one is taken.
 struct AnswersAreNeverRefused {
-  // On each rank: twice, to the next rank and to itself.
+  // Collective, and waits. Posts them twice, to the next rank and to this one.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     std::uint64_t const many = 20 * static_cast<std::uint64_t>(comm.window()) + 5;
@@ -132,7 +132,7 @@ struct AnswersAreNeverRefused {
 // Checks fairness: a rank never running out of letters to itself hears of all others nevertheless, and so does one flooded by
 // another.
 struct NobodyIsPassedOver {
-  // On each rank: both.
+  // Collective, and waits. Checks both cases.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     auto const letters_each = static_cast<std::uint64_t>(comm.window());
@@ -157,7 +157,7 @@ struct NobodyIsPassedOver {
   }
 
  private:
-  // The second half: rank 0 must hear all others within seconds, and then tells rank 1 to end.
+  // Runs the second half: rank 0 must hear all others within seconds, and then tells rank 1 to end. Collective, and waits.
   template <class C>
   static void flood(C& comm, std::uint64_t seed) {
     Correspondence<C> letters{comm, seed};
@@ -179,7 +179,7 @@ struct NobodyIsPassedOver {
     for (int k = 0; k < 100; ++k, std::this_thread::yield()) letters.take(LetterLane::requests, -1);
     meet(comm, seed);
   }
-  // Exchanges a byte; letters go on being taken meanwhile.
+  // Exchanges a byte between all ranks, and waits; calls meanwhile() again and again. Throws a Failure after 30 seconds.
   template <class C, class Meanwhile>
   static void exchange_while(C& comm, std::uint64_t seed, Meanwhile const& meanwhile) {
     CheckedTransfer const part{comm, seed, even(1)};
@@ -193,7 +193,7 @@ struct NobodyIsPassedOver {
 
 // Checks sizes: letters of nothing, of one byte and of the most, posted and taken at once.
 struct AllSizes {
-  // On each rank: to the next one, on both lanes, in one part and in several.
+  // Collective, and waits. Posts to the next rank, on both lanes, in one part and in several.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     std::size_t const most = comm.largest();
@@ -241,7 +241,7 @@ struct AllSizes {
 
 // Checks takes by name: a take from one rank leaves the letters of all others.
 struct ANamedWriterIsServedAlone {
-  // On each rank: a letter from each, taken in the order of ranks backwards.
+  // Collective, and waits. Takes a letter from each rank, in the order of ranks backwards.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     Correspondence<C> letters{comm, seed};
@@ -258,7 +258,7 @@ struct ANamedWriterIsServedAlone {
 // Checks effects of chance: random posts and takes, late and early, beside exchanges. The letters of a rank to itself are known
 // exactly: one is refused if the window is full, and taken if there is one.
 struct RandomLetters {
-  // On each rank: until all letters have been posted and taken, as many as the seed says.
+  // Collective, and waits until all letters have been posted and taken, as many as the seed says.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     Correspondence<C> letters{comm, seed};
@@ -303,8 +303,8 @@ struct RandomLetters {
   }
 };
 
-// Called by a test: checks the right behaviour of letters, on a model as described in communicator.hpp. Throws a Failure with
-// the check and the seed. `runs`: how many times random letters are written, each from a seed of its own.
+// Called by a test, in each process: checks the right behaviour of letters, on a model as in communicator.hpp. Throws a Failure
+// with the check and the seed. `runs`: how many times random letters are written, each from a seed of its own.
 template <class Model>
 void check_mailbox(Model const& model, std::uint64_t seed = 1, std::uint64_t runs = 10) {
   constexpr std::chrono::seconds deadline{60};
@@ -323,7 +323,7 @@ struct AnAbortEndsLetters {
   // The aborting rank.
   int aborter;
 
-  // On each rank: demands the reason of every post and take. The seed does not matter.
+  // Collective, and waits. Demands the reason of every post and take. The seed does not matter.
   template <class C>
   void operator()(C& comm, std::uint64_t) const {
     parallax::Error const reason{parallax::Errc::user_exception, aborter, "step", "words", "the reason"};

@@ -19,7 +19,7 @@
 
 namespace parallax_conformance::inline v0_2 {
 
-// Returns the number of rows of every owner's shard, and checks their sum to be the table's. Called once for each layout.
+// Returns every owner's number of rows, by owner, and asserts that they add up to the table's. Called once for each layout.
 template <parallax::PartitionLayout Layout>
 std::vector<std::int64_t> shard_sizes(Layout const& layout) {
   std::vector<std::int64_t> sizes;
@@ -33,7 +33,7 @@ std::vector<std::int64_t> shard_sizes(Layout const& layout) {
   return sizes;
 }
 
-// Checks one row: it lies inside its owner's shard, and comes back. Returns its place. `sizes`: the shards'.
+// Checks one row: it lies inside its owner's shard, and comes back. Returns its place. `sizes`: rows of each owner's shard.
 template <parallax::PartitionLayout Layout>
 parallax::Location checked_location(Layout const& layout, std::vector<std::int64_t> const& sizes, std::int64_t row) {
   parallax::Location const at = layout.locate(row);
@@ -134,7 +134,7 @@ void check_partitioner_of_rows(ModelOf const& model_of) {
   CHECK(refuses(10, 2, -1));
 }
 
-// Called by a test: likewise for a model of any number of rows; it may carry options of its own.
+// Called by a test: checks as check_partitioner_of_rows, with `model` for any number of rows; it may carry options of its own.
 template <parallax::Partitioner P>
 void check_partitioner(P const& model = {}) {
   check_partitioner_of_rows<P>([&](std::int64_t) { return model; });

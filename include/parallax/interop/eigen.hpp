@@ -30,11 +30,11 @@ concept EigenMatrix = requires(M& matrix) {
   matrix.outerStride();
 };
 
-// The type of its coefficients, const for a const expression.
+// The type of an expression's coefficients, const for a const expression.
 template <class M>
 using eigen_element = std::remove_pointer_t<decltype(std::declval<M&>().data())>;
 
-// Returns true if the type of an expression shows gaps: `size` things lie `stride` apart, and `packed` apart without gaps.
+// Returns true if the type of an expression shows gaps: `size` things lie `stride` elements apart, and `packed` without gaps.
 consteval bool has_eigen_gaps(int size, int stride, int packed) {
   bool const known = stride != Eigen::Dynamic && packed != Eigen::Dynamic;
   return size != 0 && size != 1 && known && stride != packed;
@@ -48,7 +48,7 @@ inline constexpr bool has_gaps_between =
     !M::IsVectorAtCompileTime && has_eigen_gaps(M::IsRowMajor ? M::RowsAtCompileTime : M::ColsAtCompileTime,
                                                 M::OuterStrideAtCompileTime, M::InnerSizeAtCompileTime);
 
-// Throws Error (invalid_argument) for an expression whose strides cannot be taken as they are.
+// Throws Error (invalid_argument) for an expression whose `strides`, in words, cannot be taken as they are; `what`: the reason.
 [[noreturn]] inline void refuse_eigen_gaps(std::string const& what, std::int64_t rows, std::int64_t columns,
                                            std::string const& strides) {
   throw Error{Errc::invalid_argument, -1, "", "",
@@ -64,7 +64,7 @@ inline constexpr bool has_gaps_between =
 // `at`.
 template <detail::EigenMatrix M>
 struct tensor_traits<M> {
-  // All coefficients as one run, in the order of their storage; Eigen owns them. Throws Error (invalid_argument) for gaps.
+  // Returns all coefficients as one run, in the order of storage; Eigen owns them. Throws Error (invalid_argument) for gaps.
   template <class Self>
   static std::span<detail::eigen_element<Self>> flat(Self& matrix) {
     static_assert(M::SizeAtCompileTime == 0 || !(detail::has_gaps_within<M> || detail::has_gaps_between<M>),
@@ -77,8 +77,8 @@ struct tensor_traits<M> {
     return {matrix.data(), static_cast<std::size_t>(matrix.size())};
   }
 
-  // The rows of a row-major table, [rows x columns], possibly with gaps between rows; of a column vector each coefficient is a
-  // row. Throws Error (invalid_argument) for gaps between the coefficients of a row.
+  // Returns the rows of a row-major table, [rows x columns], possibly with gaps between rows; of a column vector each
+  // coefficient is a row. Eigen owns them. Throws Error (invalid_argument) for gaps between the coefficients of a row.
   template <class Self>
   static RowsView<detail::eigen_element<Self>> rows(Self& matrix) {
     static_assert(M::IsRowMajor || M::IsVectorAtCompileTime,

@@ -37,20 +37,20 @@ struct Meeting {
 // The meetings by operation, its number, and how many phases of it came before.
 using Meetings = std::map<std::tuple<std::string, std::uint64_t, std::size_t>, Meeting>;
 
-// Returns the agreements of a trace. Leaves out operations found twice, as in a trace of two sessions with counts of their own.
+// Returns the agreements of a rank's trace. Leaves out operations found twice, as of two sessions with counts of their own.
 Meetings meetings_of(std::span<TraceEvent const> events);
 
-// Returns the distance by which the clock of `theirs` is ahead of `first`'s. In an agreement each has heard after the other
-// began, by any clock. So the difference is at most the time from our beginning to their hearing, and at least the negative of
-// the time from their beginning to our hearing.
+// Returns the distance by which the clock of the rank of `theirs` is ahead of the rank's of `first`. In an agreement each has
+// heard after the other began, by any clock. So the difference is at most the time from our beginning to their hearing, and at
+// least the negative of the time from their beginning to our hearing.
 ClockOffset offset_of(Meetings const& theirs, Meetings const& first);
 
 }  // namespace detail
 
-// Collective. Returns at rank 0 the events of all ranks on its clock, as a whole file in the Trace Event Format of Chrome
-// (JSON); elsewhere an empty text. Its `otherData.clocks` has for each rank the microseconds by which its clock was found ahead
-// of rank 0's (offset_us), their greatest error (half_width_us), and the number of agreements behind both. Needs a step or a
-// pull in all traces, and nothing is sent for it before. Every rank has a trace of the same operations. Throws the
+// Collective, and waits. Returns at rank 0 the events of all ranks on its clock, as a whole file in the Trace Event Format of
+// Chrome (JSON); elsewhere an empty text. Its `otherData.clocks` has for each rank the microseconds by which its clock was
+// found ahead of rank 0's (offset_us), their greatest error (half_width_us), and the number of agreements behind both. Needs a
+// step or a pull in all traces, and nothing is sent for it before. Every rank has a trace of the same operations. Throws the
 // communicator's errors.
 std::string merged(Trace const& trace);
 

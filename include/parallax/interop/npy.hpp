@@ -36,9 +36,9 @@ enum class Dtype : std::uint8_t {
   c16,  // complex128: two doubles
 };
 
-// Files have no longer a dictionary, in bytes: as much as version 1.0 of the format can say. NumPy's own limit is 10,000.
+// Most bytes of a file's dictionary: as much as version 1.0 of the format can say. NumPy's own limit is 10,000.
 inline constexpr std::size_t most_header_bytes = 65'535;
-// No array has more dimensions, as in NumPy.
+// Most dimensions of an array, as in NumPy.
 inline constexpr std::size_t most_dimensions = 64;
 
 namespace detail {
@@ -61,10 +61,10 @@ constexpr Dtype dtype_of() {
 
 }  // namespace detail
 
-// A dtype as NumPy names it, without the order of bytes: "f4" for Dtype::f4.
+// Returns a dtype as NumPy names it, without the order of bytes: "f4" for Dtype::f4.
 constexpr std::string_view to_string(Dtype dtype) { return detail::dtypes[static_cast<std::size_t>(dtype)].name; }
 
-// The bytes of an element.
+// Returns the bytes of an element.
 constexpr std::size_t size_of(Dtype dtype) { return detail::dtypes[static_cast<std::size_t>(dtype)].size; }
 
 // The dtype of a C++ type. Specialise it for a type of your own that is trivially copyable and has a dtype's bits, such as
@@ -82,9 +82,9 @@ struct Header {
   std::uint64_t end;                 // the end of the elements and of the file
 };
 
-// Parses the beginning of a file of `file_size` bytes. `bytes` has at least the header: 12 + most_header_bytes are always
-// enough, or all of a shorter file. Reads versions 1.0, 2.0 and 3.0. `path` is for messages. FormatError: another format; a
-// dtype, an order of bytes or of dimensions not read here; or a size of the file that differs from its shape's.
+// Parses the beginning of a file of `file_size` bytes; keeps no view. `bytes` has at least the header: 12 + most_header_bytes
+// are always enough, or all of a shorter file. Reads versions 1.0, 2.0 and 3.0. `path` is for messages. FormatError: another
+// format; a dtype, an order of bytes or of dimensions not read here; or another size of the file than its shape's.
 Header parse_header(std::span<std::byte const> bytes, std::uint64_t file_size, std::string_view path);
 
 // Returns the first bytes of a file with such an array, as NumPy writes them: a multiple of 64, with the elements behind them.
@@ -92,7 +92,7 @@ Header parse_header(std::span<std::byte const> bytes, std::uint64_t file_size, s
 std::string header_bytes(Dtype dtype, std::span<std::uint64_t const> shape, std::string_view path = "npy");
 
 namespace detail {
-// Throws FormatError if elements of this dtype are asked for as T's, unless T is the type for their bits.
+// Throws FormatError if elements of the dtype `found` are asked for as T's, unless T is the type for their bits.
 template <class T>
 void check_asked(Dtype found, std::string_view path) {
   static_assert(!std::is_same_v<T, bool>, "parallax: a byte of a file may be neither 0 nor 1: read b1 as std::uint8_t");
@@ -111,14 +111,14 @@ class Reader {
   explicit Reader(std::string path)
       : file_{std::move(path)}, header_{parse_header(file_.bytes(), file_.bytes().size(), file_.path())} {}
 
-  // The type of the elements.
+  // Returns the type of the elements.
   Dtype dtype() const noexcept { return header_.dtype; }
-  // Row-major; empty for a scalar.
+  // Returns the lengths, row-major; empty for a scalar.
   std::vector<std::uint64_t> const& shape() const noexcept { return header_.shape; }
-  // The elements' bytes, in the file's mapping.
+  // Returns the elements' bytes, in the file's mapping: valid as long as this.
   std::span<std::byte const> bytes() const noexcept { return file_.bytes().subspan(static_cast<std::size_t>(header_.begin)); }
-  // The elements, in the file's mapping. FormatError: T is another dtype's, or the elements do not begin at a multiple of
-  // alignof(T). Elements without a type in C++ are read as their bits: std::uint8_t (b1) and std::uint16_t (f2).
+  // Returns the elements, in the file's mapping, valid as long as this. FormatError: T is another dtype's, or they begin at no
+  // multiple of alignof(T). Elements without a type in C++ are read as their bits: std::uint8_t (b1) and std::uint16_t (f2).
   template <class T>
   std::span<T const> values() const {
     detail::check_asked<T>(dtype(), file_.path());
@@ -134,7 +134,7 @@ class Reader {
 // Writer a path at a time. Not thread-safe.
 class Writer {
  public:
-  // Creates PATH.part and writes the header. FormatError as by header_bytes() and NewFile.
+  // Creates PATH.part and writes the header. FormatError and FileError as by header_bytes() and NewFile.
   Writer(std::string path, Dtype dtype, std::span<std::uint64_t const> shape)
       : Writer{header_bytes(dtype, shape, path), std::move(path), dtype, shape} {}
 
@@ -147,8 +147,8 @@ class Writer {
     file_.write(begin_ + offset, bytes);
   }
 
-  // Brings the file to the disk and gives it its name. FormatError names the first missing byte; the missing bytes can be
-  // written, and finish() called again.
+  // Brings the file to the disk, waits for it, and gives it its name. FormatError names the first missing byte; the missing
+  // bytes can be written, and finish() called again. FileError: see NewFile.
   void finish() {
     if (std::uint64_t const missing = file_.first_missing(); missing < file_.size())
       throw FormatError(file_.path(),

@@ -37,13 +37,13 @@ class Reader {
 
   // Returns the arrays' names, in the archive's order, without ".npy".
   std::vector<std::string> const& names() const noexcept { return names_; }
-  // Returns true if there is an array of this name.
+  // Returns true if there is an array of this name; throws nothing.
   bool contains(std::string_view name) const noexcept { return place_of(name) < names_.size(); }
   // Returns the dtype of an array's elements.
   npy::Dtype dtype(std::string_view name) const { return open(name).header.dtype; }
-  // Returns the lengths, row-major; none for a scalar.
+  // Returns the lengths of an array, row-major; none for a scalar.
   std::vector<std::uint64_t> shape(std::string_view name) const { return open(name).header.shape; }
-  // Returns the elements' bytes, in the file's mapping. numpy.savez aligns none of them, and their checksum is not looked at.
+  // Returns the elements' bytes, a view valid as long as this. numpy.savez aligns none of them; their checksum is not compared.
   std::span<std::byte const> bytes(std::string_view name) const { return open(name).elements(); }
   // Returns a copy of the elements. Throws FormatError if their checksum is not the archive's, or if T is another dtype's.
   template <class T>
@@ -74,7 +74,7 @@ class Reader {
   };
 
   [[noreturn]] void refuse(std::string_view why) const { throw FormatError(file_.path(), why); }
-  // Returns so many bytes from there on.
+  // Returns `count` bytes of the file from byte `at` on. Throws FormatError if it ends before.
   std::span<std::byte const> piece(std::uint64_t at, std::uint64_t count) const {
     std::uint64_t const size = file_.bytes().size();
     if (at > size || count > size - at) refuse("the archive ends before what it lists");
@@ -86,7 +86,7 @@ class Reader {
     return value;
   }
 
-  // Reads the archive's list, found by the record at its end, before a remark.
+  // Reads the archive's list, found by the record at its end, before a remark. Throws FormatError if there is none.
   void list() {
     std::uint64_t const size = file_.bytes().size(), record = 22, longest = 65'535;
     std::uint64_t end = size;  // the beginning of the record at the end
@@ -110,13 +110,13 @@ class Reader {
       if (names_[by_name_[i]] == names_[by_name_[i - 1]]) refuse("two arrays are called " + detail::shown(names_[by_name_[i]]));
   }
 
-  // Returns the number of an array; if there is none, how many names there are.
+  // Returns the number of an array, or names_.size() if there is none of this name.
   std::size_t place_of(std::string_view name) const noexcept {
     auto const found = std::partition_point(by_name_.begin(), by_name_.end(), [&](std::size_t i) { return names_[i] < name; });
     return found != by_name_.end() && names_[*found] == name ? *found : names_.size();
   }
 
-  // Takes an entry of the list, and returns the place of the next one.
+  // Takes the entry at byte `at` of the list, and returns the byte of the next one. Throws FormatError.
   std::uint64_t add(std::uint64_t at) {
     if (number(at, 4) != 0x02014b50) refuse("the archive's list is broken");
     std::uint64_t const name_bytes = number(at + 28, 2), more_bytes = number(at + 30, 2), remark = number(at + 32, 2);

@@ -78,12 +78,12 @@ struct DtypeOf {
   static constexpr Dtype value = detail::dtype_of<T>();  // of an integer, float, double or bool
 };
 
-// Of the library's BFloat16.
+// The dtype of the library's BFloat16.
 template <>
 struct DtypeOf<BFloat16> {
   static constexpr Dtype value = Dtype::bf16;  // the same bits
 };
-// Of the library's Float16.
+// The dtype of the library's Float16.
 template <>
 struct DtypeOf<Float16> {
   static constexpr Dtype value = Dtype::f16;  // the same bits
@@ -108,12 +108,12 @@ struct Tensor {
 
 namespace detail {
 
-// A string of the header: the place of its bytes in the text or, counted on behind its end, among the unescaped ones.
+// A string of the header: the place of its bytes in the text or, counted on behind the text's end, in Header::unescaped_.
 struct StringPlace {
   std::uint32_t at, length;
 };
 
-// A tensor in a header's memory: 32 bytes, for at least 50 of the text.
+// A tensor as a header keeps it: 32 bytes, for at least 50 of the text.
 struct Entry {
   StringPlace name;
   std::uint32_t shape_at;  // behind the bracket in the text
@@ -122,7 +122,7 @@ struct Entry {
 };
 static_assert(sizeof(Entry) == 32);
 
-// Returns the positions of `count` names in the order of the names: `name(i)` is the i-th.
+// Returns the positions of `count` names in the order of the names: `name(i)` returns the i-th, 0 <= i < count.
 template <class Name>
 std::vector<std::uint32_t> in_order(std::size_t count, Name const& name) {
   std::vector<std::uint32_t> order(count);
@@ -131,7 +131,7 @@ std::vector<std::uint32_t> in_order(std::size_t count, Name const& name) {
   return order;
 }
 
-// Returns the first position in such an order with a name equal to the next one, or its size.
+// Returns the first place of `order`, made by `in_order`, whose name is also the next one's; order.size() if all names differ.
 template <class Name>
 std::size_t twin(std::vector<std::uint32_t> const& order, Name const& name) {
   for (std::size_t i = 0; i + 1 < order.size(); ++i)
@@ -147,19 +147,19 @@ class Parser;
 // from, which the caller keeps. Takes 36 bytes a tensor.
 class Header {
  public:
-  // Views into `other`'s strings stay valid.
+  // Views into `other`'s strings stay valid, as long as this.
   Header(Header&& other) = default;
   Header& operator=(Header&& other) = default;
 
   // Returns the number of tensors.
   std::size_t size() const noexcept { return entries_.size(); }
-  // Returns the `i`-th tensor, i < size(), by the order of bytes in the file, perhaps not the header's.
+  // Returns the `i`-th tensor, i < size(), by the order of bytes in the file, perhaps not the header's. Its name is a view.
   Tensor tensor(std::size_t i) const;
-  // Returns the position of the tensor of this name, or size(). Takes a binary search.
+  // Returns the i of the tensor of this name, or size() if there is none. Takes a binary search.
   std::size_t find(std::string_view name) const noexcept;
   // Returns the entries of `__metadata__`, in the header's order; none if there is none. Valid like Tensor::name.
   std::vector<std::pair<std::string_view, std::string_view>> const& metadata() const noexcept { return metadata_; }
-  // Returns the beginning of the first tensor's bytes in the file.
+  // Returns the byte of the file at which the first tensor's bytes begin.
   std::uint64_t data_begin() const noexcept { return 8 + text_.size(); }
 
  private:
@@ -196,11 +196,11 @@ class Reader {
   explicit Reader(std::string path)
       : file_{std::move(path)}, header_{parse_header(file_.bytes(), file_.bytes().size(), file_.path())} {}
 
-  // The whole parsed header.
+  // Returns the whole parsed header, valid as long as this.
   Header const& header() const noexcept { return header_; }
-  // The number of tensors.
+  // Returns the number of tensors.
   std::size_t size() const noexcept { return header_.size(); }
-  // The `i`-th tensor, i < size(), by the order of bytes in the file.
+  // Returns the `i`-th tensor, i < size(), by the order of bytes in the file. Its name is valid as long as this.
   Tensor tensor(std::size_t i) const { return header_.tensor(i); }
   // Returns the i for which tensor(i) has this name. FormatError: none has.
   std::size_t at(std::string_view name) const {
@@ -208,14 +208,14 @@ class Reader {
     if (i == size()) throw FormatError(file_.path(), "there is no tensor " + detail::shown(name));
     return i;
   }
-  // The bytes of tensor(i), in the file's mapping.
+  // Returns the bytes of tensor(i), in the file's mapping: valid as long as this.
   std::span<std::byte const> bytes(std::size_t i) const {
     Tensor const tensor = header_.tensor(i);
     return file_.bytes().subspan(static_cast<std::size_t>(tensor.begin), static_cast<std::size_t>(tensor.end - tensor.begin));
   }
-  // The elements of tensor(i), in the file's mapping. FormatError: T is another dtype's, or the elements do not begin at a
-  // multiple of alignof(T). Elements without a type in C++ are read as their bits: std::uint8_t (BOOL and F8_*) and
-  // std::uint16_t (F16 and BF16).
+  // Returns the elements of tensor(i), in the file's mapping: valid as long as this. FormatError: T is another dtype's, or they
+  // do not begin at a multiple of alignof(T). Elements without a type in C++ are read as their bits: std::uint8_t (BOOL and
+  // F8_*) and std::uint16_t (F16 and BF16).
   template <class T>
   std::span<T const> values(std::size_t i) const {
     static_assert(!std::is_same_v<T, bool>, "parallax: a byte of a file may be neither 0 nor 1: read BOOL as std::uint8_t");
@@ -229,7 +229,7 @@ class Reader {
                                               ", but its dtype is ", to_string(is)}));
     return detail::elements<T>(bytes(i), file_.path(), "tensor " + detail::shown(tensor.name));
   }
-  // The elements of the tensor with this name; FormatError also if there is none.
+  // Returns the elements of the tensor with this name, as values(i) does; FormatError also if there is none.
   template <class T>
   std::span<T const> values(std::string_view name) const {
     return values<T>(at(name));
@@ -254,19 +254,19 @@ struct Spec {
 // equally large ones in the order given: each begins at a multiple of its element's size. The data begin at a multiple of 8.
 class Layout {
  public:
-  // FormatError, with `path` in its text: a name is no UTF-8, is there twice or is "__metadata__"; a shape overflows; or the
-  // header is above a reader's limits.
+  // Lays out the tensors. FormatError, with `path` in its text: a name or a value is no UTF-8, a name is there twice or is
+  // "__metadata__"; a shape overflows; or the header is above a reader's limits.
   explicit Layout(std::vector<Spec> tensors, Metadata const& metadata = {}, std::string_view path = "safetensors");
 
-  // The tensors as they were given.
+  // Returns the tensors as they were given.
   std::vector<Spec> const& tensors() const noexcept { return tensors_; }
-  // The file's bytes from its beginning to the first tensor.
+  // Returns the file's bytes from its beginning to the first tensor, valid as long as this.
   std::span<std::byte const> header() const noexcept { return std::as_bytes(std::span{header_}); }
-  // The first byte of tensors()[i], counted from the beginning of the file.
+  // Returns the first byte of tensors()[i], counted from the beginning of the file.
   std::uint64_t begin(std::size_t i) const noexcept { return header_.size() + begins_[i]; }
-  // The number of bytes of tensors()[i].
+  // Returns the number of bytes of tensors()[i].
   std::uint64_t bytes(std::size_t i) const noexcept { return sizes_[i]; }
-  // The size of the whole file.
+  // Returns the number of bytes of the whole file.
   std::uint64_t file_size() const noexcept { return header_.size() + data_; }
 
  private:
@@ -280,13 +280,13 @@ class Layout {
 // Writer a path at a time. Not thread-safe.
 class Writer {
  public:
-  // Creates PATH.part and writes the header. FormatError as by Layout and NewFile.
+  // Creates PATH.part and writes the header. FormatError and FileError as by Layout and NewFile.
   Writer(std::string path, std::vector<Spec> tensors, Metadata const& metadata = {})
       : layout_{std::move(tensors), metadata, path}, file_{std::move(path), layout_.file_size()} {
     file_.write(0, layout_.header());
   }
 
-  // The places of all tensors.
+  // Returns the places of all tensors, valid as long as this.
   Layout const& layout() const noexcept { return layout_; }
 
   // Writes `bytes` of the tensor `i`, in the order given to the constructor, from its byte `offset` on. A byte written again
@@ -299,8 +299,8 @@ class Writer {
     file_.write(layout_.begin(i) + offset, bytes);
   }
 
-  // Brings the file to the disk and gives it its name. FormatError names the first tensor with missing bytes; they can be
-  // written, and finish() called again.
+  // Brings the file to the disk, and waits for it, and gives it its name. FormatError names the first tensor with missing
+  // bytes: they can be written, and finish() called again. FileError: see NewFile.
   void finish() {
     std::uint64_t const missing = file_.first_missing();
     for (std::size_t i = 0; i < layout_.tensors().size(); ++i)

@@ -16,14 +16,14 @@ namespace parallax::inline v0_2 {
 // stream, the session's has to wait for it.
 template <class T, class Allocator>
 struct tensor_traits<thrust::device_vector<T, Allocator>> {
-  // All elements, for reading and writing; of a const vector, for reading.
+  // Returns all elements, for reading and writing; of a const vector, for reading. The vector owns them.
   template <class Self>
   static auto flat(Self& vector) {
     return std::span{thrust::raw_pointer_cast(vector.data()), vector.size()};
   }
 };
 
-// The indices, or weights, in a vector, as on_device of a span.
+// Returns a view of the indices, or weights, in a vector, as on_device of a span does; the vector keeps them.
 template <detail::Arithmetic Id, class Allocator>
 std::span<OnDevice<Id> const> on_device(thrust::device_vector<Id, Allocator> const& ids) {
   return on_device(flat_view(ids));

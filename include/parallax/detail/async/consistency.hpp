@@ -14,13 +14,13 @@
 
 namespace parallax::inline v0_2 {
 
-// An owner's knowledge of the workers. A worker's clock is the number of its pushes; infinite for a worker that has left.
+// An owner's knowledge of the workers; a view. A worker's clock is the number of its pushes; infinite for one that has left.
 struct Clocks {
   // By worker: number of its pushes that have come here.
   Slice<std::int64_t const> of;
   // The least of them.
   std::int64_t least = 0;
-  // By clock: number of clocks whose updates are in the parameters. Else number of pushes in them.
+  // If the pushes of a clock are one update, the number of clocks in the parameters; else the number of pushes in them.
   std::int64_t committed = 0;
 };
 
@@ -67,7 +67,7 @@ struct Ssp {
   }
   // Returns true with staleness 0.
   bool by_clock() const { return staleness == 0; }
-  // Returns true once the slowest worker is near enough, by clock once all of it is in the parameters.
+  // Returns true once the slowest worker has come near enough; with staleness 0, once its pushes are in the parameters.
   bool may_read(std::int64_t clock, Clocks const& clocks) const {
     return (by_clock() ? clocks.committed : clocks.least) >= clock - staleness;
   }
@@ -97,7 +97,7 @@ struct Backup {
 
 namespace detail {
 
-// A user's or our own consistency, without its type, for an AsyncSession to keep.
+// A user's or our own consistency, without its type, for an AsyncSession to keep. Members are those of the user's rule.
 class ConsistencyRule {
  public:
   virtual ~ConsistencyRule() = default;

@@ -18,7 +18,8 @@
 
 namespace parallax::inline v0_2::detail {
 
-// The engine. Refers to a synchronous session's core; it waits, meets and fails in its words. C: the edge to the communicator.
+// The engine. Owns rule and keepers. Refers to a synchronous session's core; it waits, meets and fails in its words. Making it
+// throws Error: invalid_argument for a quorum or scale, misuse without a mailbox. C: edge to the communicator.
 template <Communicator C>
 class AsyncCore {
  public:
@@ -48,27 +49,27 @@ class AsyncCore {
   }
   AsyncCore(AsyncCore&&) = delete;
 
-  // Enters a variable, by its constructor: it has the next number.
+  // Local. Enters a variable, by its constructor: it has the next number. Owns the keeper.
   void enter(Owned<Keeper> keeper) {
     keeper->number = static_cast<std::uint32_t>(keepers_.size());
     keepers_.push_back(std::move(keeper));
   }
-  // Returns this rank's keeper of a variable. Error (misuse) for one of another session.
+  // Local. Returns this rank's keeper of a variable, valid as long as this. Error (misuse): the variable is of another session.
   Keeper& keeper_of(RegistrationPtr const& variable, char const* operation) const {
     for (auto const& keeper : keepers_)
       if (&keeper->registration() == &*variable) return *keeper;
     variable->refuse_stranger(core_->topology.rank(), operation);
   }
-  // Returns true if this rank trains; `worker`: its number among the workers.
+  // Returns true if this rank trains; `worker`: its number among the workers, -1 without; `workers`: how many there are.
   bool works() const { return worker_ >= 0; }
   int worker() const { return worker_; }
   int workers() const { return static_cast<int>(workers_.size()); }
-  // Returns the pushes of this rank.
+  // Returns the number of this rank's pushes, skipped clocks counted.
   std::int64_t clock() const { return clock_; }
   // Returns true if pushes of a clock are one update.
   bool by_clock() const { return rule_->by_clock(); }
 
-  // Collective. Begins: all ranks have the same variables and settings, and each owner takes its share.
+  // Collective, and waits. Begins training: all ranks have the same variables and settings, and each owner takes its share.
   void begin_training() {
     core_->waiting.guarded("train", [&] {
       refuse_within("train");
@@ -92,7 +93,7 @@ class AsyncCore {
       service_.begin(workers_, owners, clock_);
     });
   }
-  // Local, of a worker at its end; returns once this rank's service is over.
+  // Local. Ends training: a worker tells all owners that it leaves. Returns once this rank has nothing to serve any more.
   void end_training() {
     guarded(Operation::train, [&] {
       if (works()) post_all(Operation::train, {LetterKind::leave, 0, clock_}, [](int) {});
@@ -106,8 +107,8 @@ class AsyncCore {
     });
     training_ = false;
   }
-  // Collective. Makes all quiet: every rank has the owners' parts of dense variables, and the numbers of updates. `last`: no
-  // training follows. Error, on all ranks: mismatch, if a log has entries left then.
+  // Collective, and waits. Makes all quiet: every rank has the owners' parts of dense variables, and the numbers of updates.
+  // `last`: no training follows. Throws Refused: misuse within `train`, mismatch if a log to follow has entries left.
   void meet(bool last = false) {
     core_->waiting.guarded("together", [&] {
       refuse_within("together");
@@ -146,8 +147,8 @@ class AsyncCore {
     });
   }
 
-  // Local, at a worker. Asks all owners, and returns when each has answered. Answered: the least version and least clock of all
-  // owners' answers.
+  // Local, at a worker. Asks all owners, and waits until each has answered; serves meanwhile. Answered: the least version and
+  // least clock of all owners' answers. Throws Error: mismatch of a wrong answer, timeout.
   struct Answered {
     std::int64_t version = 0, least = 0;
   };
@@ -183,7 +184,7 @@ class AsyncCore {
     if (by_quorum_) clock_ = std::max(clock_, answered.version);  // a late worker goes on with the clock read
     return answered;
   }
-  // Local, at a worker. Brings all owners their share; the clock is over. Without arguments an empty push.
+  // Local, at a worker. Sends all owners their share, and waits for room in their mailboxes; the clock is over. May be empty.
   void bring(Slice<Brought* const> brought) {
     post_all(Operation::push, {LetterKind::push, static_cast<std::uint32_t>(brought.size()), clock_}, [&](int owner) {
       for (Brought* const one : brought) one->write(owner, draft_);
@@ -192,11 +193,11 @@ class AsyncCore {
   }
   // Returns true if this rank is in `train`.
   bool training() const { return training_; }
-  // Local. Serves the letters that have come.
+  // Local. Serves the letters that have come, without a wait. Throws as Service::poll.
   void serve() {
     if (serving_) service_.poll();
   }
-  // Local. Runs `body`. An error in this rank's arguments is thrown here alone: nothing was sent.
+  // Local. Returns body(). An error in this rank's arguments is thrown here alone: nothing was sent. Others end the session.
   template <class Body>
   auto guarded(Operation operation, Body&& body) {
     return core_->waiting.guarded(to_string(operation).data(), [&] {
@@ -204,7 +205,7 @@ class AsyncCore {
       return body();
     });
   }
-  // Returns the rank waited for, for a wait that takes too long. If this rank's own share has not answered its pull, it knows the slowest worker, else an owner.
+  // Returns the rank waited for too long: an owner, or the slowest worker if this rank's own share has not answered; -1: none.
   int waiting_for() const {
     auto const& topology = core_->topology;
     bool const own = missing_.empty() || std::find(missing_.begin(), missing_.end(), topology.owner()) != missing_.end();
@@ -221,11 +222,11 @@ class AsyncCore {
   AsyncOptions const options;
 
  private:
-  // Waits, in the session's words, until `done` returns true.
+  // Waits, in the session's words, until `done` returns true. Throws Error (timeout), which ends the session, and its errors.
   void wait(Operation operation, FunctionRef<bool()> done) {
     core_->waiting.drive(to_string(operation).data(), done, {*this, [] { return std::string{}; }});
   }
-  // Posts a letter to every owner, filled by `write`.
+  // Posts a letter to every owner, filled by write(owner). Waits for room in mailboxes, and serves meanwhile.
   template <class Write>
   void post_all(Operation operation, LetterHeader const& header, Write&& write) {
     auto const& topology = core_->topology;
@@ -254,7 +255,7 @@ class AsyncCore {
     }
     return lines;
   }
-  // Collective. Brings every owner's part of a dense variable to all ranks. The parts lie in the order of owners.
+  // Collective, and waits. Brings every owner's part of a dense variable to all ranks. The parts lie in the order of owners.
   void gather_parts(Keeper& keeper) {
     auto const& topology = core_->topology;
     auto const [memory, unit] = keeper.parts();

@@ -17,7 +17,7 @@
 
 namespace parallax::inline v0_2 {
 
-// One worker's push of a variable: `count` rows or elements in `runs`, in the letter's memory.
+// One worker's push of a variable: `count` rows or elements in `runs`. Refers to the letter, which stays until the commit.
 struct PushedPart {
   // Rows of a table, or elements of a dense variable.
   std::uint64_t count = 0;
@@ -43,25 +43,25 @@ class Keeper {
   virtual void begin() {}
   // Ends training on this rank: the share is the variable's again.
   virtual void end() {}
-  // Returns the updates so far: at an owner, all of them.
+  // Returns the number of updates so far: at an owner, of all of them; elsewhere as last told.
   virtual std::int64_t steps() const = 0;
   // Sets the number of updates, on a rank that owns nothing.
   virtual void catch_up(std::int64_t steps) = 0;
-  // A dense variable's memory on this rank. Of a table it is empty.
+  // A view of a dense variable's memory on this rank. Of a table it is empty.
   struct Parts {
     // All elements.
     std::span<std::byte> memory;
-    // Bytes of one; 0: there is none.
+    // Bytes of an element; 0: the variable is a table.
     std::size_t unit = 0;
   };
-  // Returns the memory for the owners' parts, brought to every rank once all is quiet.
+  // Returns the memory, of the variable, for the owners' parts, brought to every rank once all is quiet.
   virtual Parts parts() { return {}; }
-  // Returns the first element of an owner's part; for the number of owners, the end.
+  // Returns the number of the first element of an owner's part; for the number of owners, the end.
   virtual std::size_t begin_of(int) const { return 0; }
 
-  // Reads the question of a pull, and appends the answer's section.
+  // Reads the question of a pull, about `count` rows, and appends the answer's section. Throws Error (mismatch) of a wrong one.
   virtual void answer(LetterReader& letter, std::uint64_t count, LetterDraft& answer) = 0;
-  // Reads the content of a push, and checks it.
+  // Returns the content of a push, `count` rows or elements, checked, as a view into the letter. Throws Error (mismatch).
   virtual PushedPart pushed(LetterReader& letter, std::uint64_t count) = 0;
   // Makes one update by the sum of these parts, in their order, divided by their number if the variable's Reduce says so, and
   // times `scale`.
@@ -71,13 +71,13 @@ class Keeper {
   std::uint32_t number = 0;
 };
 
-// A Keeper by the variable's state, which it holds, also once the variable is gone. A policy derives its own from it.
+// A Keeper by the variable's state, which it shares, also once the variable is gone. A policy derives its own from it.
 template <class State>
 class KeeperOf : public Keeper {
   using Optimizer = typename State::optimizer_type;
 
  public:
-  // Shares the state with the variable.
+  // Shares the state with the variable: it stays as long as either.
   explicit KeeperOf(Shared<State> state) : state_{std::move(state)} {}
   Registration const& registration() const final { return *state_->registration(); }
   void add_settings(Fingerprint& into) const final {
@@ -96,7 +96,7 @@ class KeeperOf : public Keeper {
   void next_settings() final {
     if (schedule_) schedule_(state_->optimizer(), state_->steps());
   }
-  // Schedules settings: see AsyncSession::schedule.
+  // Schedules settings by set(optimizer, number of updates before), called at once as well: see AsyncSession::schedule.
   void schedule(std::function<void(Optimizer&, std::int64_t)> set) {
     schedule_ = std::move(set);
     state_->expect_change();
@@ -106,11 +106,11 @@ class KeeperOf : public Keeper {
   void catch_up(std::int64_t steps) final { state_->catch_up(steps); }
 
  protected:
-  // The variable's.
+  // State of the variable, shared with it.
   Shared<State> state_;
 
  private:
-  // Calls f for the settings of some updates. Ranks compare schedules by these, for functions cannot be compared.
+  // Calls f(update, settings) for some updates. Ranks compare schedules by these, for functions cannot be compared.
   template <class F>
   void probe(F&& f) const {
     for (std::int64_t const update : {0, 1, 1'000, 1'000'000}) {
@@ -123,10 +123,10 @@ class KeeperOf : public Keeper {
   std::function<void(Optimizer&, std::int64_t)> schedule_;
 };
 
-// One argument of a push, at a worker. Made for one call.
+// One argument of a push, at a worker. Made for one call. Refers to the argument.
 class Brought {
  public:
-  // Writes the section that brings owner `owner` its share, or asks for it.
+  // Writes the section that brings owner `owner` its share, or asks for it. The letter refers to this.
   virtual void write(int owner, LetterDraft& letter) const = 0;
 
   // The variable's number, by the worker.
@@ -136,10 +136,10 @@ class Brought {
   ~Brought() = default;
 };
 
-// One argument of a pull, likewise: its sections bring questions.
+// One argument of a pull, at a worker, made for one call: its sections ask for rows or a part.
 class Asked : public Brought {
  public:
-  // Takes the answer of owner `owner`.
+  // Takes the answer of owner `owner`, of `count` rows or elements, out of the letter. Throws Error (mismatch) of another one.
   virtual void take(int owner, LetterReader& letter, std::uint64_t count) = 0;
 
  protected:

@@ -49,7 +49,7 @@ constexpr std::size_t letter_padded(std::size_t bytes) { return (bytes + 7) / 8 
 
 // Bytes of letters by payload, for a session's Traffic.
 using LetterBytes = std::array<std::uint64_t, payloads>;
-// Counts a letter's bytes in one direction of the traffic.
+// Adds a letter's bytes to one direction of the traffic.
 inline void count_letter(LetterBytes const& bytes, bool within_host, std::array<Traffic::Bytes, payloads>& into) {
   for (std::size_t p = 0; p < payloads; ++p) into[p].all += bytes[p], into[p].between_hosts += within_host ? 0 : bytes[p];
 }
@@ -69,12 +69,12 @@ class LetterDraft {
     bytes_ = {};
     add({reinterpret_cast<std::byte const*>(&header_), sizeof header_}, Payload::control);
   }
-  // Adds a section, as often as the header says; its runs follow.
+  // Adds a section of `count` rows or elements, as often as the header says; its runs follow.
   void section(std::uint32_t variable, std::uint64_t count) {
     sections_.push_back({variable, 0, count});
     add({reinterpret_cast<std::byte const*>(&sections_.back()), sizeof(SectionHeader)}, Payload::control);
   }
-  // Adds a run of elements, which stay until the letter is posted.
+  // Adds a run of elements, a view: they stay until the letter is posted.
   template <class T>
   void run(std::span<T const> elements, Payload payload) {
     static constexpr std::byte zeros[8] = {};
@@ -82,7 +82,7 @@ class LetterDraft {
     add(bytes, payload);
     if (std::size_t const rest = detail::letter_padded(bytes.size()) - bytes.size()) add({zeros, rest}, Payload::control);
   }
-  // Adds a run in memory of the draft's own, for the caller to fill before the letter is posted.
+  // Adds a run in memory of the draft's own. Returns it, for the caller to fill before the letter is posted.
   template <class T>
   std::span<T> own_run(std::size_t count, Payload payload) {
     if (used_ == rooms_.size()) rooms_.emplace_back();
@@ -93,7 +93,7 @@ class LetterDraft {
     return elements;
   }
 
-  // Local. Posts the letter. False if the receiver has no room yet: post it again later. A letter to another rank is counted.
+  // Local. Posts a copy of the letter. Returns false if the receiver has no room yet. A letter to another rank is counted.
   template <Communicator C>
   bool post(Topology<C> const& topology, LetterLane lane, int to, Traffic& traffic) const {
     if (!topology.world().post(lane, to, LetterParts{runs_.data(), runs_.size()})) return false;
@@ -121,7 +121,7 @@ class LetterDraft {
 // A walk through a letter. Refers to its bytes. Error (mismatch), with the writer's name, for a letter that is not whole.
 class LetterReader {
  public:
-  // Reads the header. The letter must stay.
+  // Reads the header. The letter must stay as long as the walk and all that it returns.
   explicit LetterReader(Letter const& letter) : from_{letter.from}, left_{letter.bytes} {
     auto const bytes = take(sizeof header_, Payload::control);
     std::memcpy(&header_, bytes.data(), sizeof header_);
@@ -137,7 +137,7 @@ class LetterReader {
     std::memcpy(&section, take(sizeof section, Payload::control).data(), sizeof section);
     return section;
   }
-  // Takes the next bytes of a section.
+  // Returns a view of the next bytes of a section, counted as `payload`. Throws as `broken` if there are fewer.
   std::span<std::byte const> take(std::size_t bytes, Payload payload) {
     std::size_t const padded = detail::letter_padded(bytes);
     if (bytes > left_.size() || padded > left_.size()) broken("it ends too early");
@@ -147,19 +147,19 @@ class LetterReader {
     bytes_[static_cast<std::size_t>(Payload::control)] += padded - bytes;
     return taken;
   }
-  // Takes the next bytes as elements. The letter's memory is aligned for all of them.
+  // Returns a view of the next bytes as `count` elements; the letter's memory is aligned for them. Throws as `take`.
   template <class T>
   std::span<T const> run(std::uint64_t count, Payload payload) {
     if (count > left_.size() / sizeof(T)) broken("it ends too early");
     auto const bytes = take(static_cast<std::size_t>(count) * sizeof(T), payload);
     return {reinterpret_cast<T const*>(bytes.data()), static_cast<std::size_t>(count)};
   }
-  // Ends the reading, after the last section: counts the bytes, if another rank wrote them.
+  // Ends the reading, after the last section; counts the bytes, if another rank wrote them. Throws as `broken` if any are left.
   void end(RankLayout const& ranks, Traffic& traffic) const {
     if (!left_.empty()) broken("it has more bytes than sections");
     if (from_ != ranks.rank()) detail::count_letter(bytes_, ranks.same_host(from_), traffic.received);
   }
-  // Throws Error (mismatch).
+  // Throws Error (mismatch), with the writer's rank: the letter cannot be read, `why`.
   [[noreturn]] void broken(std::string_view why) const {
     throw Error{Errc::mismatch, from_, "train", "", joined({"a letter of rank ", from_, " cannot be read: ", why})};
   }

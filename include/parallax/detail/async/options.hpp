@@ -30,7 +30,7 @@ class RunLog {
 
   // Returns the number of entries.
   std::size_t size() const { return entries_.size(); }
-  // Returns entry i, 0 <= i < size().
+  // Returns entry i, 0 <= i < size(), unchecked.
   Entry operator[](std::size_t i) const {
     std::uint64_t const entry = entries_[i];
     return {static_cast<int>(entry >> 50), static_cast<Kind>(entry >> 48 & 3), static_cast<std::int64_t>(entry & low)};
@@ -40,11 +40,11 @@ class RunLog {
     entries_.push_back(static_cast<std::uint64_t>(entry.worker) << 50 | static_cast<std::uint64_t>(entry.kind) << 48 |
                        (static_cast<std::uint64_t>(entry.clock) & low));
   }
-  // Adds an entry as one of `numbers`.
+  // Adds an entry given as one of `numbers()`.
   void add(std::uint64_t number) { entries_.push_back(number); }
   // Forgets all.
   void clear() { entries_.clear(); }
-  // Returns the entries as numbers: for a program to write to a file, and to give back by `RunLog{numbers}`.
+  // Returns the entries as numbers, valid until the log changes: to write to a file, and to give back by `RunLog{numbers}`.
   std::vector<std::uint64_t> const& numbers() const { return entries_; }
 
   RunLog() = default;
@@ -60,13 +60,13 @@ class RunLog {
 // reading and the push. `one`: none. `by_staleness`: 1 / age, of an age of at least 2 (Zhang et al., IJCAI 2016).
 enum class PushScale : unsigned char { one, by_staleness };
 
-// Equal on all ranks, except the logs.
+// Options of an AsyncSession. Equal on all ranks, except the logs.
 struct AsyncOptions {
   // Treatment of a gradient that is not finite, by a push.
   NonFinite non_finite = NonFinite::propagate;
-  // Rates of old pushes.
+  // Factor of old pushes.
   PushScale scale = PushScale::one;
-  // Of the Session of `together`.
+  // Options of the Session given by `together`.
   SessionOptions session = {};
   // Log of this rank's order of service, if it owns something; null: none. Outlives the session.
   RunLog* record = nullptr;

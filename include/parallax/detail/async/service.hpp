@@ -17,13 +17,13 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Service of an owner. Refers to the world, the traffic, the variables and the rule. Nothing waits in it. A worker is heard in
-// the order of its letters: while its pull is parked, or as many pushes of it wait for a commit as there is room for, no
-// further letter is taken, so the mailbox's window bounds the letters here. An owner's deeds follow from the order of its
-// letters. If the rule has a quorum, the first owner, the leader, tells the others its order, and they take their letters in
-// the same one: so all commits have the same members, and every pull reads one clock. Nobody waits for ever by this: of all
-// letters still to be taken by any owner, the first one in the order is there, or on its way, for every letter before it in its
-// worker's window comes before it in the order, too.
+// Service of an owner. Refers to the world, the traffic, the keepers, the rule and the logs. Nothing waits in it. A worker is
+// heard in the order of its letters: while its pull is parked, to be answered later, or as many pushes of it wait for a commit
+// as there is room for, no further letter is taken, so the mailbox's window bounds the letters here. An owner's deeds follow
+// from the order of its letters. If the rule has a quorum, the first owner, the leader, tells the others its order, and they
+// take their letters in the same one: so all commits have the same members, and every pull reads one clock. Nobody waits for
+// ever by this: of all letters still to be taken by any owner, the first one in the order is there, or on its way, for every
+// letter before it in its worker's window comes before it in the order, too.
 template <Communicator C>
 class Service {
  public:
@@ -38,7 +38,7 @@ class Service {
         record_{options.record},
         replay_{options.replay} {}
 
-  // Local. Begins training: the workers are these ranks, each at this clock. `owners`: their ranks, the first one leads.
+  // Local. Begins training: the workers are these ranks, each after `clock` pushes. `owners`: their ranks, the first one leads.
   void begin(std::vector<int> const& workers, std::vector<int> const& owners, std::int64_t clock) {
     peers_.clear();
     for (int const rank : workers) peers_.push_back({rank, {}, {}, false, false});
@@ -62,8 +62,8 @@ class Service {
     counts_.taken.resize(workers.size());
     counts_.dropped.resize(workers.size());
   }
-  // Takes letters that have come, some of each worker in turn; true if there was any. Throws Error (mismatch) for a letter that
-  // cannot be read, and all errors of the world.
+  // Local, without a wait. Takes letters that have come, some of each worker in turn. Returns true if there was any. Throws
+  // Error (mismatch) for a letter that cannot be read or does not follow the log, and all errors of the world.
   bool poll() {
     if (leader_ >= 0) hear_leader();
     bool any = false;
@@ -80,8 +80,8 @@ class Service {
   }
   // Returns true if all workers have left, all their pushes are in the parameters, and all orders are sent or followed.
   bool over() const { return left_ == peers_.size() && stashed_ == 0 && unsent() == 0 && (leader_ < 0 || ordered_ == served_); }
-  // Returns a rank that others may be waiting for: of the workers that have not left the one with the least clock, or the one
-  // named by an order, or the giver of the orders; -1: none.
+  // Returns a rank that others may be waiting for, -1: none. It is, of the workers that have not left, the one with the least
+  // clock; on an owner led by orders the worker of the next order, or the giver of the orders.
   int slowest() const {
     if (leader_ >= 0 && !replay_)
       return at_ < orders_.size() ? peers_[static_cast<std::size_t>(orders_[at_].worker)].rank : leader_;
@@ -97,11 +97,11 @@ class Service {
 
  private:
   static constexpr std::size_t most_ages = 64;
-  // So many letters of one worker are taken before the next one's turn.
+  // Most letters of one worker taken before the next one's turn.
   static constexpr int most_at_once = 64;
-  // So many of its pushes wait for a commit at most.
+  // Most pushes of one worker that wait for a commit.
   static constexpr std::size_t most_stashed = 2;
-  // So many orders go into one letter.
+  // Most orders in one letter.
   static constexpr std::size_t most_orders = 512;
   static constexpr std::int64_t far = std::numeric_limits<std::int64_t>::max();
 
@@ -120,7 +120,7 @@ class Service {
     bool parked = false, left = false;
   };
 
-  // Takes letters of one worker.
+  // Takes letters of worker number `worker`, as many as there are and as may be. Returns true if there was any.
   bool hear(std::size_t worker) {
     Peer& peer = peers_[worker];
     for (int taken = 0; taken < most_at_once; ++taken) {
@@ -130,7 +130,7 @@ class Service {
     }
     return true;
   }
-  // Handles one letter, already taken into `letter_`.
+  // Handles one letter of worker number `worker`, already taken into `letter_`. Throws Error (mismatch) of a wrong one.
   void handle(std::size_t worker) {
     Peer& peer = peers_[worker];
     LetterReader const letter{letter_};
@@ -169,8 +169,8 @@ class Service {
     if (rule_->may_read(letter.header().clock, clocks())) answer(worker);
     else ++counts_.waits[worker];
   }
-  // Takes letters in the order of a log, as far as they are here: of the one to replay, or of the leader's orders. A parked pull
-  // is answered at its entry; nothing else waits for anything but its turn.
+  // Takes letters in the order of a log, as far as they are here: of the one to replay, or of the leader's orders. A parked
+  // pull is answered at its entry; nothing else waits for anything but its turn. Returns true if there was any.
   bool follow() {
     RunLog const& log = replay_ ? *replay_ : orders_;
     std::size_t& at = replay_ ? next_ : at_;
@@ -202,7 +202,7 @@ class Service {
     }
     return any;
   }
-  // Takes a worker's next letter into `letter_`; false: none has come.
+  // Takes a worker's next letter into `letter_`. Returns false if none has come.
   bool fetch(std::size_t worker) {
     if (peers_[worker].rank != leader_) return world_->take(LetterLane::requests, peers_[worker].rank, letter_);
     if (held_.empty()) return false;
@@ -227,7 +227,7 @@ class Service {
       letter.end(*topology_, *traffic_);
     }
   }
-  // Sends the other owners the orders since, as far as there is room.
+  // Sends the other owners the entries noted since the last orders, as far as there is room.
   void give_orders() {
     auto const& numbers = orders_.numbers();
     for (std::size_t i = 0; i < told_.size(); ++i)
@@ -247,13 +247,13 @@ class Service {
     for (std::size_t const told : told_) sum += orders_.size() - told;
     return sum;
   }
-  // Returns the factor of a push after `version` updates were read, and counts its age.
+  // Returns the factor of a push of parameters with `version` updates in them, and counts its age.
   double scale_of(std::size_t worker, std::int64_t version) {
     std::int64_t const age = committed_ - version;
     ++counts_.ages[worker][age < 0 ? 0 : std::min(static_cast<std::size_t>(age), most_ages)];
     return scale_ == PushScale::by_staleness && age > 1 ? 1 / static_cast<double>(age) : 1;
   }
-  // By clock: commits complete clocks, pushed by their quorum, or by all that may still push. A worker that has left does not.
+  // Commits complete clocks, pushed by their quorum, or by all workers that have not left. Returns true if there was any.
   bool commit_clocks() {
     for (bool any = false;; any = true) {
       members_.clear();
@@ -283,7 +283,7 @@ class Service {
       stashed_ -= members_.size();
     }
   }
-  // Makes one update of every variable in these pushes, in their order.
+  // Makes one update of every variable in these pushes, in their order, times `scale`. Throws Error (mismatch) of a wrong push.
   void commit(Slice<Letter const* const> pushes, double scale) {
     parts_.resize(keepers_->size());
     for (auto& parts : parts_) parts.clear();
@@ -313,7 +313,7 @@ class Service {
     for (std::size_t worker = 0; worker < peers_.size(); ++worker)
       if (peers_[worker].parked && rule_->may_read(LetterReader{peers_[worker].pull}.header().clock, clocks())) answer(worker);
   }
-  // Answers the parked pull of this worker.
+  // Answers the parked pull of worker number `worker`, without a wait: an answer is never refused.
   void answer(std::size_t worker) {
     LetterReader letter{peers_[worker].pull};
     draft_.begin({LetterKind::rows, letter.header().sections, letter.header().clock, committed_, clocks().least});
@@ -336,7 +336,7 @@ class Service {
   [[noreturn]] void refuse_log(std::size_t at, std::string const& why) const {
     throw Error{Errc::mismatch, world_->rank(), "train", "", joined({"the log cannot be followed at entry ", at, ": ", why})};
   }
-  // Calls f(keeper, section) for each section of a letter, to read it, and ends the reading.
+  // Calls f(keeper, section) for each section of a letter, to read it, and ends the reading. Throws Error (mismatch).
   template <class F>
   void each_section(LetterReader& letter, F&& f) {
     for (std::uint32_t i = 0; i < letter.header().sections; ++i) {

@@ -19,7 +19,7 @@
 namespace parallax::inline v0_2 {
 namespace detail {
 
-// Returns true if both kinds may push a gradient. False: it is left out, by NonFinite::skip_step. Throws Error (non_finite).
+// Returns true if a push may bring these rows; false if they are left out, by NonFinite::skip_step. Throws Error (non_finite).
 template <class State, class Rows>
 bool is_finite(State const& state, Rows const& rows, NonFinite non_finite, int rank) {
   if (non_finite == NonFinite::propagate) return true;
@@ -30,7 +30,7 @@ bool is_finite(State const& state, Rows const& rows, NonFinite non_finite, int r
               joined({"the gradient has ", std::to_string(found->value), " at row ", found->row, ", column ", found->column})};
 }
 
-// Returns the number of a plan's first distinct key of this owner or a later one. Letters go straight to owners, by whatever
+// Returns the number of a plan's first distinct key of owner `owner` or a later one. Letters go straight to owners, by whatever
 // hops the plan would send its keys.
 template <class State, class Plan>
 std::size_t first_key_of(State const& state, Plan const& plan, int owner) {
@@ -98,7 +98,7 @@ struct PsShard::letters<Sparse> {
       return {reinterpret_cast<Index const*>(keys), reinterpret_cast<std::uint32_t const*>(counts),
               reinterpret_cast<T const*>(rows)};
     }
-    // Returns one worker's rows as their sum; they are copied, for averaging changes them.
+    // Returns one worker's rows as their sum, a view: they are copied into this, for averaging changes them.
     ReducedRows<Index, T> alone(PushedPart const& part) {
       Runs const runs = runs_of(part);
       auto const count = static_cast<std::size_t>(part.count);
@@ -108,7 +108,7 @@ struct PsShard::letters<Sparse> {
       if (state_->counted()) std::copy_n(runs.counts, count, counts_.data());
       return {{runs.keys, count}, sums_.data(), state_->counted() ? counts_.data() : nullptr};
     }
-    // Returns the sums by key of the workers' rows, in their order: like ShardPush for arrived rows.
+    // Returns the sums by key of the workers' rows, in their order, a view into this: like ShardPush for arrived rows.
     ReducedRows<Index, T> merged(Slice<PushedPart const> parts) {
       std::size_t count = 0;
       for (auto const& part : parts) count += static_cast<std::size_t>(part.count);
@@ -155,7 +155,7 @@ struct PsShard::letters<Sparse> {
     // Result of the pull.
     using Handle = typename detail::HandleOf<Indices>::type;
 
-    // Throws Error (bad_id), and all errors of planning.
+    // Plans the rows. Throws Error (bad_id), and all errors of planning. Refers to the table's state.
     Asks(Topology<C> const& topology, Indices const& indices) : handle_{*indices.state, indices.state->take_plan()} {
       auto& state = *indices.state;
       auto& plan = *handle_.plan();
@@ -173,7 +173,7 @@ struct PsShard::letters<Sparse> {
       auto const rows = letter.take(keys_of(owner).size() * row_bytes(), Payload::rows);
       if (!rows.empty()) std::memcpy(handle_.plan()->values.data() + begin_of(owner) * row_bytes(), rows.data(), rows.size());
     }
-    // Ends the pull, once all owners have answered.
+    // Ends the pull, once all owners have answered. Returns the handle, which owns plan and rows; called once.
     Handle finish() {
       detail::finish_pull(handle_);
       return std::move(handle_);
@@ -188,7 +188,7 @@ struct PsShard::letters<Sparse> {
     Handle handle_;
   };
 
-  // At a worker: rows of a push, summed by key.
+  // At a worker: rows of a push, summed by key. Holds their plan until it is gone.
   template <Communicator C, class Update>
   class Brings final : public Brought {
     using State = typename Update::State;
@@ -196,7 +196,7 @@ struct PsShard::letters<Sparse> {
     using Index = typename State::index_type;
 
    public:
-    // Throws Error: misuse for an empty handle, bad_id, invalid_argument for rows of a wrong shape, non_finite.
+    // Sums the rows. Throws Error: misuse for an empty handle, bad_id, invalid_argument for rows of a wrong shape, non_finite.
     Brings(Topology<C> const& topology, Update const& update, NonFinite non_finite) : state_{update.state} {
       bool const planned = update.plan && !update.plan->retired;
       plan_ = planned ? update.plan : &state_->take_plan();
@@ -232,7 +232,7 @@ struct PsShard::letters<Sparse> {
       letter.run(std::span<T const>{sums_.data() + begin * width(), count * width()}, Payload::rows);
     }
 
-    // True if it may be sent at all.
+    // True if the gradient may be sent; false: it is left out.
     bool finite = true;
 
    private:
@@ -265,13 +265,13 @@ struct PsShard::letters<Dense> {
     void end() override {
       if (!this->registration().gone) std::copy_n(part_.data(), part_.size(), shown().data());
     }
-    // Returns the memory, also if the rank owns nothing.
+    // Returns the variable's memory, also if the rank owns nothing; empty once the variable is gone.
     Keeper::Parts parts() override {
       if (this->registration().gone) return {};
       auto const values = state_->values();
       return {std::as_writable_bytes(values), sizeof(T)};
     }
-    // Returns a part's beginning: by whole rows, if the optimizer measures rows.
+    // Returns the number of a part's first element: by whole rows, if the optimizer measures rows.
     std::size_t begin_of(int owner) const override { return state_->begin_of(owner); }
 
     void answer(LetterReader& letter, std::uint64_t count, LetterDraft& answer) override {
@@ -332,7 +332,7 @@ struct PsShard::letters<Dense> {
     using T = typename State::scalar_type;
 
    public:
-    // Throws Error: invalid_argument for another number of elements, non_finite.
+    // Refers to the gradient, until it is sent. Throws Error: invalid_argument for another number of elements, non_finite.
     Brings(Topology<C> const& topology, Update const& update, NonFinite non_finite)
         : state_{update.state}, gradient_{update.gradient} {
       if (gradient_.size() != state_->size())
@@ -346,7 +346,7 @@ struct PsShard::letters<Dense> {
       letter.run(std::span<T const>{gradient_.data() + begin, end - begin}, Payload::dense);
     }
 
-    // True if it may be sent at all.
+    // True if the gradient may be sent; false: it is left out.
     bool finite = true;
 
    private:

@@ -19,7 +19,7 @@ namespace parallax::inline v0_2 {
 
 namespace detail {
 
-// Arguments of a worker's push: updates and ranges of them. The others are refused in a sentence each.
+// Arguments of a worker's push: updates and ranges of them. An assertion for each refuses clip groups and transforms.
 template <class U>
 concept OneUpdate = is_update<U> && requires(U const& update) {
   update.function;
@@ -35,7 +35,7 @@ inline constexpr bool is_clip_group<ClipGroup<Updates...>> = true;
 
 }  // namespace detail
 
-// The handle of a worker's pull, with the age of its rows. `grad` takes it like a pull's.
+// The handle of a worker's pull: it owns the rows, with their age. `grad` takes it like a pull's.
 template <class Handle>
 class Aged : public Handle {
  public:
@@ -44,7 +44,7 @@ class Aged : public Handle {
   Aged(Handle handle, std::int64_t version, std::int64_t staleness)
       : Handle{std::move(handle)}, version_{version}, staleness_{staleness} {}
 
-  // Returns the updates in the rows, at the owner with fewest: clocks, if the pushes of one are an update, else pushes.
+  // Returns the number of updates in the rows, at the owner with fewest: clocks, if pushes of one are an update, else pushes.
   std::int64_t version() const { return version_; }
   // Returns this worker's pushes ahead of the slowest one that still trains, as known to the owner furthest behind; 0: none.
   std::int64_t staleness() const { return staleness_; }
@@ -59,7 +59,7 @@ class Aged : public Handle {
 template <Communicator C>
 class Worker {
  public:
-  // Made by `train`. Refers to the session's engine.
+  // Made by `train`. Refers to the session's engine, which outlives it.
   explicit Worker(detail::AsyncCore<C>& core) : core_{&core} {}
   Worker(Worker const&) = delete;
   Worker& operator=(Worker const&) = delete;
@@ -68,7 +68,7 @@ class Worker {
   int rank() const { return core_->worker(); }
   // Returns the number of ranks that train.
   int size() const { return core_->workers(); }
-  // Returns the pushes of this worker so far, those of an earlier `train` included.
+  // Returns the number of this worker's pushes so far, those of an earlier `train` included.
   std::int64_t clock() const { return core_->clock(); }
 
   // Asks the owners for rows, `table.at(ids)` or `table.bags(ids, offsets…)`, and for dense variables: their memory has the
@@ -82,7 +82,7 @@ class Worker {
     if constexpr (right) return pull_all(std::index_sequence_for<Arguments...>{}, arguments...);
     else return detail::Mistaken{};
   }
-  // Pulls rows of one table likewise.
+  // Pulls the rows `ids` of one table, as pull(variable.at(ids)).
   template <detail::SparseVariable V, class Ids>
     requires(!detail::AnyVariable<Ids> && !detail::NamesRows<Ids>)
   auto pull(V const& variable, Ids const& ids) { return pull(variable.at(ids)); }
@@ -104,13 +104,13 @@ class Worker {
     else return false;
   }
 
-  // Lets this rank's share serve others; call it between layers if every rank owns rows.
+  // Lets this rank's share serve others, without a wait: between layers, if every rank owns rows. An error ends the session.
   void poll() {
     core_->core().waiting.guarded("poll", [&] { core_->serve(); });
   }
 
  private:
-  // Returns the state behind an argument of a pull.
+  // Returns the state behind an argument of a pull, not owned here.
   template <detail::DenseVariable V>
   static auto& state_of(V const& variable) {
     return variable.state();
@@ -127,11 +127,11 @@ class Worker {
       typename Letters<std::remove_cvref_t<decltype(state_of(std::declval<Argument const&>()))>>::template Asks<C, Argument>;
   template <class Update>
   using Brings = typename Letters<typename Update::State>::template Brings<C, Update>;
-  // Seats for an argument of a push: one, or as many as the range has.
+  // The letters' parts of an argument of a push: one, or as many as the range has. Owns them.
   template <class Argument>
   using Seats = std::vector<Owned<Brings<detail::update_in<Argument>>>>;
 
-  // Runs `body`. An error before anything is sent is this rank's refusal: the session goes on.
+  // Runs `body`, before anything is sent. Throws its error as a Refused: the session goes on.
   template <class Body>
   void prepare(char const* operation, Body&& body) {
     try {
@@ -181,7 +181,7 @@ class Worker {
       return finite;
     });
   }
-  // Makes the letters' part of an argument, and enters it in `brought`.
+  // Makes the letters' part of an argument, and enters it in `brought`. Clears `finite` for one left out. Throws Error.
   template <class Argument>
   void bring_all(Seats<Argument>& seats, Argument const& argument, std::vector<Brought*>& brought, bool& finite) {
     auto const bring = [&](auto const& update) {

@@ -21,20 +21,20 @@
 
 namespace parallax::inline v0_2::detail {
 
-// A rank's file in memory. The memory is used again by the next save.
+// A rank's file in memory. Owns the memory, which the next save uses again.
 class ShardImage {
  public:
-  // Makes room for the file, and fills in all bytes already known. Refers to the draft.
+  // Makes room for the file, and fills in all bytes already known. Refers to the draft, which outlives `write`.
   void begin(ShardDraft& draft) {
     draft_ = &draft;
     bytes_.resize(static_cast<std::size_t>(draft.size()));
     draft.put_known([&](std::uint64_t at, std::span<std::byte const> bytes) { put(at, bytes); });
   }
-  // Puts rows in their place; called by ShardRows.
+  // Copies the rows `bytes` to their place in the file, from row `place` of the draft's part number `part` on.
   void rows(std::size_t part, std::int64_t place, std::span<std::byte const> bytes) {
     put(draft_->begin(part) + static_cast<std::uint64_t>(place) * draft_->row_bytes(part), bytes);
   }
-  // Writes the file and takes the checksums, until asked to stop. Throws FileError.
+  // Writes the file, waits for the disk, and takes the checksums. Throws FileError, and FormatError once asked to stop.
   void write(std::string path, StopToken stop) {
     NewFile file{std::move(path), bytes_.size()};
     for (std::size_t at = 0; at < bytes_.size(); at += written_at_once) {
@@ -66,28 +66,28 @@ class ShardImage {
   std::vector<std::byte> bytes_;
 };
 
-// Returns the name of a rank's note to rank 0 about its file. It is a file beside it: the ranks' threads have no communicator.
-// Rank 0 removes it, and names the folder anew, as soon as it sees the last one: perhaps before `write_note` returns.
+// Returns the name of a rank's note to rank 0 about its file, a file beside it. Rank 0 removes it, and names the folder anew,
+// as soon as it sees the last one: perhaps before `write_note` returns. Both functions throw FileError, and FormatError.
 inline std::string note_name(int rank) { return shard_name(rank) + ".note"; }
 void write_note(std::string path, WrittenShard const& shard);
 WrittenShard read_note(std::string path);
 
-// A rank's thread for writing the copy. The core owns it from the first save on, and with it the memory of the copy. Between
-// two saves it has no thread. If all ranks see one folder rank 0's thread makes the generation; else `settle` does.
+// A rank's thread for writing the copy, and the memory of the copy. Refers to the core, which owns it from the first save on.
+// Between two saves it has no thread. If all ranks see one folder rank 0's thread makes the generation; else `settle` does.
 template <Communicator C>
 class BackgroundSave final : public Behind {
  public:
   explicit BackgroundSave(SessionCore<C>& core) : core_{&core} {}
 
-  // Local. Returns the place of the next save's copy; the last one is settled.
+  // Local, once the last save is settled. Returns the next one's copy, owned here, to be filled. FormatError: it is too large.
   ShardImage& image(SavePlan&& plan, std::uint64_t id, std::int64_t block_bytes) {
     draft_.emplace(std::move(plan), id, block_bytes);
     image_.begin(*draft_);
     return image_;
   }
   ShardDraft const& draft() const { return *draft_; }
-  // Local. Lets the thread write from here on. If the system makes no thread, this call writes itself. `at_most`: the seconds
-  // for rank 0's thread to wait for the others.
+  // Local. Lets the thread write from here on; its error is kept for `settle`. If the system makes no thread, this call writes
+  // itself, and waits. `at_most`: the seconds for rank 0's thread to wait for the others.
   void begin(NewGeneration&& made, double at_most) {
     made_ = std::move(made);
     at_most_ = at_most;
@@ -100,13 +100,13 @@ class BackgroundSave final : public Behind {
     }
   }
   bool failed() const override { return begun_ && stage_ == Stage::failed; }
-  // Returns the future result, present once it is settled.
+  // Returns the save's result, true once the save is settled.
   Saved saved() const { return {made_.facts.number, made_.facts.step, made_.path}; }
 
   bool busy() const override { return begun_ && stage_ == Stage::writing; }
   bool together() const override { return begun_ && apart(); }
 
-  // Collective. Waits for all ranks' files first; then for the generation.
+  // Collective. Waits for all ranks' files first; then for the generation. Throws Refused on all ranks for one's failure.
   void settle(char const* operation) override {
     if (!begun_) return;
     core_->waiting.allow(patience(at_most_));
@@ -125,10 +125,10 @@ class BackgroundSave final : public Behind {
   }
 
  private:
-  // Stages. written: this rank's file; done: so is, on rank 0, the generation.
+  // Stages of the thread. written: this rank's file is; done: so is, on rank 0, the generation, if its thread makes it.
   enum class Stage : int { writing, written, done, failed };
 
-  // Answer of a wait for the thread: the others wait for this rank.
+  // Subject of a wait for the thread: `waiting_for` names this rank, for the others wait for it.
   struct Thread {
     int waiting_for() const { return rank; }
     int rank;
@@ -158,7 +158,7 @@ class BackgroundSave final : public Behind {
     work({});
     if (own) pause({}, std::chrono::nanoseconds{0});
   }
-  // Writes; run by the thread.
+  // Writes this rank's file, and on rank 0, if all see one folder, the generation. Keeps its error. Run by the thread.
   void work(StopToken stop) noexcept {
     int const rank = core_->topology.rank();
     error_ = caught(rank, "save", [&] {
@@ -206,7 +206,7 @@ class BackgroundSave final : public Behind {
 // The work of `Session::save_async`.
 template <>
 struct CheckpointWork<Operation::save_async> : WorkOnThings<Operation::save_async, Saved, SaveOptions> {
-  // Collective. Called by `run`.
+  // Collective, and waits. Returns once the content is copied; the result is true once the save is settled. Throws Refused.
   template <Communicator C, class... Things>
   static Saved work(SessionCore<C>& core, std::string const& directory, SaveOptions const& options, Things&... things) {
     SavePlan plan{core.topology.rank(), core.topology.size()};

@@ -17,7 +17,7 @@
 
 namespace parallax::inline v0_2::detail {
 
-// A slab: one file's rows of an array.
+// A slab: one file's rows of an array. `shard`: the file's rank; `tensor`: its number there; `rows`, `blocks`: their counts.
 struct Slab {
   std::size_t shard, tensor;
   RowNumbers numbers;
@@ -25,14 +25,14 @@ struct Slab {
   std::int64_t first_block;  // its number among those of all slabs
 };
 
-// The rows of an array already here.
+// The rows of an array that are here already: a bit for each.
 class RowsSeen {
  public:
   void begin(std::size_t rows) {
     words_.assign((rows + 63) / 64, 0);
     count_ = 0;
   }
-  // Marks rows [first, first + count) of the array. Returns false if one has come before.
+  // Marks rows [first, first + count) of the array. Returns false if one of them was marked before.
   bool take(std::size_t first, std::size_t count) {
     count_ += count;
     bool fresh = true;
@@ -52,14 +52,14 @@ class RowsSeen {
   std::size_t count_ = 0;
 };
 
-// Opens a generation's files as they are needed. Refers to the manifest.
+// Reader of a generation's files in `folder`; opens each when it is needed. Refers to the manifest, which outlives it.
 class BlockReader {
  public:
   BlockReader(Generation const& manifest, std::string folder)
       : manifest_{&manifest}, folder_{std::move(folder)}, files_(manifest.shards().size()), right_(files_.size()) {}
 
-  // Returns the slabs of an array, in the order of the files. `together`: the number of their rows. `all`: the number of the
-  // array's rows; -1 before, and if no file has it. Throws FormatError if files disagree about it or about a row's size.
+  // Returns the slabs of the array `key`, in the order of the files. Sets `together`, the number of their rows, and `all`, the
+  // number of the array's rows, -1 if no file has it. Throws FormatError if files disagree about it or about a row's size.
   std::vector<Slab> slabs(std::string_view key, std::int64_t& all, std::int64_t& together) const {
     std::vector<Slab> slabs;
     std::int64_t blocks = 0;
@@ -81,24 +81,24 @@ class BlockReader {
     return slabs;
   }
   std::uint64_t row_bytes(Slab const& slab) const { return manifest_->shards()[slab.shard].row_bytes(slab.tensor); }
-  // Returns the number of rows in a block of the slab, except the last.
+  // Returns the number of rows in each block of the slab; the last may have fewer.
   std::int64_t rows_of(Slab const& slab) const { return rows_of_block(row_bytes(slab), manifest_->facts().block_bytes); }
   // Returns the number of bytes in block number `block` of the slab.
   std::size_t bytes(Slab const& slab, std::int64_t block) const {
     return static_cast<std::size_t>(rows_in(slab, block).second) * static_cast<std::size_t>(row_bytes(slab));
   }
-  // Returns the place of the block's bytes in `all`, the bytes of the whole slab.
+  // Returns the part of block number `block` in `all`, the bytes of the whole slab: a view.
   std::span<std::byte> in(Slab const& slab, std::int64_t block, std::span<std::byte> all) const {
     auto const first = static_cast<std::size_t>(rows_in(slab, block).first) * static_cast<std::size_t>(row_bytes(slab));
     return all.subspan(first, bytes(slab, block));
   }
-  // Returns a tensor of a rank's own, as its only slab.
+  // Returns tensor number `tensor` of rank `shard`'s file, an item of the rank's own, as its only slab.
   Slab own_slab(std::size_t shard, std::size_t tensor) const {
     ShardFile const& file = manifest_->shards()[shard];
     std::int64_t const rows = file.rows(tensor);
     return {shard, tensor, {}, rows, blocks_of(rows, file.row_bytes(tensor), manifest_->facts().block_bytes), 0};
   }
-  // Returns a tensor of a file, of any owner, except a list of rows. Throws FormatError.
+  // Returns tensor number `tensor` of a file, any but a list of rows, as a slab. Throws FormatError if the header says no rows.
   Slab slab(std::size_t shard, std::size_t tensor) const {
     Slab slab = own_slab(shard, tensor);
     std::int64_t all = 0;
@@ -112,8 +112,8 @@ class BlockReader {
     return {first, std::min(in_block, slab.rows - first)};
   }
 
-  // Reads block number `block` of a slab: its rows, and their numbers if the file lists them. Returns the numbers, valid until
-  // the next call; none if they are in runs. Throws FormatError of damage, and FileError.
+  // Reads block number `block` of a slab into `rows`, of the block's bytes, and the rows' numbers if the file lists them.
+  // Returns the numbers, valid until the next call; none if they are in runs. Throws FormatError of damage, and FileError.
   std::span<std::int64_t const> read(Slab const& slab, std::int64_t block, std::span<std::byte> rows) {
     ShardFile const& shard = manifest_->shards()[slab.shard];
     safetensors::Tensor const tensor = shard.header().tensor(slab.tensor);
@@ -139,7 +139,7 @@ class BlockReader {
  private:
   static constexpr std::size_t most_open = 64;
 
-  // Returns a rank's file. Its beginning is compared with the manifest's knowledge of it, at the first time.
+  // Returns a rank's file, valid until the next call. Throws FormatError if its header is not the manifest's, looked at once.
   ReadFile const& opened(std::size_t shard) {
     if (files_[shard]) return *files_[shard];
     if (open_++ == most_open) {

@@ -19,7 +19,7 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Returns the error thrown by `body`, as this rank's: a file's as Errc::file.
+// Local. Runs `body`. Returns its exception as `current_error` does, a FormatError as Errc::file; nothing if none was thrown.
 template <class Body>
 std::optional<Error> caught(int rank, char const* operation, Body&& body, std::string_view variable = {}) {
   try {
@@ -34,7 +34,8 @@ std::optional<Error> caught(int rank, char const* operation, Body&& body, std::s
   return std::nullopt;
 }
 
-// Collective. Tells every rank these words, equally many on all ranks. Returns the words of all ranks, one after the other.
+// Collective, and waits. Tells all ranks these words, equally many on each. Returns all words, by rank, valid until the next
+// call. Throws Error (timeout) past the deadline, which ends the session; so does every function here that waits.
 template <Communicator C>
 List<double> const& told_by_all(SessionCore<C>& core, char const* operation, std::initializer_list<double> words) {
   core.rounds.words.assign(words.begin(), words.end());
@@ -42,8 +43,8 @@ List<double> const& told_by_all(SessionCore<C>& core, char const* operation, std
   return core.rounds.all_told();
 }
 
-// Collective. Tells all ranks that this one has come so far, or not. If one has not, all throw its error: as a refusal, after
-// which the session goes on, or, with `ends`, as one that ends it.
+// Collective, and waits. Tells all ranks this rank's success so far, or its `error`. If any rank has one, all throw it: as a
+// Refused, or, with `ends`, as an Error that ends the session.
 template <Communicator C>
 void agree_so_far(SessionCore<C>& core, char const* operation, std::optional<Error> const& error, bool ends = false) {
   for (double const right : told_by_all(core, operation, {error ? 0.0 : 1.0})) {
@@ -54,14 +55,14 @@ void agree_so_far(SessionCore<C>& core, char const* operation, std::optional<Err
   }
 }
 
-// Collective. Runs `body` on every rank. If it throws on one, all throw its error, as a refusal.
+// Collective, and waits. Runs `body` on every rank. If it throws on one, all throw its error, as a Refused.
 template <Communicator C, class Body>
 void on_all(SessionCore<C>& core, char const* operation, Body&& body) {
   agree_so_far(core, operation, caught(core.topology.rank(), operation, body));
 }
 
-// Collective. Begins an operation on a checkpoint: nothing may be under way, `text` is the same on all ranks, and `check`
-// throws on none.
+// Collective, and waits. Begins an operation on a checkpoint, once rows on their way are here. Throws Refused on all ranks if
+// `text`, the operation in words, is not the same on all (mismatch), or if `check` throws on one.
 template <Communicator C, class Check>
 void begin_checkpoint(SessionCore<C>& core, Operation operation, std::string const& text, Check&& check) {
   char const* const word = to_string(operation).data();
@@ -77,13 +78,13 @@ void begin_checkpoint(SessionCore<C>& core, Operation operation, std::string con
       word, error, [] { return std::string{}; }, [&] { return text + '\n'; });
 }
 
-// Returns so many seconds: the ranks' patience, beyond the deadline, with one that reads or writes files.
+// Returns `seconds`, at most 1e9, as a duration: the time beyond the deadline for which ranks wait for one at its files.
 inline std::chrono::nanoseconds patience(double seconds) {
   return std::chrono::nanoseconds{static_cast<std::int64_t>(std::min(seconds, 1e9) * 1e9)};
 }
 
-// Collective. Sends `sizes[r]` bytes from `offsets[r]` of `out` on to rank r; `expected[r]` bytes come from rank r, in the
-// order of the ranks. Bytes for this rank itself do not travel. `in` is made large enough.
+// Collective, and waits. Sends each rank r `sizes[r]` bytes of `out`, from byte `offsets[r]` on. Receives `expected[r]` bytes
+// from it, into `in`, in the order of ranks; `in` only grows. Bytes for this rank itself do not travel, and are not in `in`.
 template <Communicator C>
 void swap_bytes(SessionCore<C>& core, char const* operation, std::span<std::byte const> out,
                 std::span<std::uint64_t const> offsets, std::span<std::uint64_t const> sizes,
@@ -104,8 +105,8 @@ void swap_bytes(SessionCore<C>& core, char const* operation, std::span<std::byte
   core.waiting.drive(operation, [&] { return lane.test(); }, {lane, names});
 }
 
-// Rows on their way to a rank: their places there, a word each, or of three and more in a row two words, minus their number and
-// the first; and the rows.
+// Rows to be sent to one rank. Owns them. `words`: their places there, a word each, or of three and more in a row two words,
+// minus their number and the first. `rows`: their bytes, in the same order.
 struct Bundle {
   void clear() { words.clear(), rows.clear(); }
   void add(std::int64_t first, std::int64_t count, std::span<std::byte const> those) {
@@ -120,7 +121,7 @@ struct Bundle {
   std::vector<std::byte> rows;
 };
 
-// Collective. Returns every rank's bytes, by rank, at rank 0; with `to_all` at every rank.
+// Collective, and waits. Returns all ranks' `mine`, by rank, at rank 0 or, with `to_all`, everywhere; else this rank's alone.
 template <Communicator C>
 std::vector<std::vector<std::byte>> gathered_bytes(SessionCore<C>& core, char const* operation, std::span<std::byte const> mine,
                                                    bool to_all = false) {
@@ -148,7 +149,7 @@ std::vector<std::vector<std::byte>> gathered_bytes(SessionCore<C>& core, char co
   return all;
 }
 
-// An archive for a value that shows its items itself: they are called by the value's name, and shared like the value.
+// An archive for a value with items of its own: shows them to `archive` as NAME/ITEM, shared like the value. Refers to both.
 template <Archive A>
 class ValueArchive {
  public:
@@ -169,7 +170,7 @@ class ValueArchive {
   Share share_;
 };
 
-// Shows an archive a value of the trainer: see shared_value.
+// Shows an archive a value of the trainer, its items named "value.NAME…": see shared_value. Throws the archive's errors.
 template <Archive A, class T>
 void visit_value(A& archive, SavedValue<T> const& value) {
   Items<A> items{archive, ""};
@@ -188,7 +189,7 @@ void visit_value(A& archive, SavedValue<T> const& value) {
   else items.fields(name, held, value.share);
 }
 
-// Shows an archive the session and all things of a checkpoint, in their order.
+// Shows an archive the session, then all things of a checkpoint, in their order. Collective if the archive's `item` is.
 template <Communicator C, Archive A, class... Things>
 void visit_things(SessionCore<C>& core, A& archive, Things&... things) {
   visit_session(core, archive);
@@ -202,7 +203,7 @@ void visit_things(SessionCore<C>& core, A& archive, Things&... things) {
 // The work of a save or a restore of things, but for `work` itself, which CheckpointWork<operation> has.
 template <Operation operation, class Result, class Options>
 struct WorkOnThings {
-  // Collective. Called by the session.
+  // Collective, and waits. Returns the result of `work`. Throws its Refused as an Error; anything else thrown ends the session.
   template <class S, class... Things>
   static Result run(S& session, std::string const& directory, Options const& options, Things&... things) {
     if constexpr (check_saved<Things...>())
@@ -213,8 +214,8 @@ struct WorkOnThings {
   }
 };
 
-// Checks the things of a checkpoint. Throws Error (misuse) if an update is started, if a variable is not the session's or is
-// named twice, if two values have one name, or, unless `some`, if a variable of the session is missing.
+// Local. Checks the things of a checkpoint. Throws Error (misuse) if an update is started, if a variable is not the session's
+// or is named twice, if two values have one name, or, unless `some`, if a variable of the session is missing.
 template <Communicator C, class... Things>
 void check_things(SessionCore<C> const& core, char const* operation, bool some, Things&... things) {
   auto const refuse = [&](std::string const& name, char const* why) {

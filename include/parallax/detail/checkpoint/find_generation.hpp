@@ -21,20 +21,20 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Returns a generation's manifest, read and checked. Throws FormatError of a damaged or a foreign one, and FileError.
+// Returns a generation's manifest, read and checked. Throws FormatError of a damaged or a foreign one, FileError without one.
 Generation open_generation(std::string const& directory, std::int64_t number);
 
-// Throws FormatError of a rank's file of a wrong size, and FileError of a missing one.
+// Local. Throws FormatError if the file of rank `rank`, or of any, has a wrong size, and FileError if it is missing.
 void check_shard(Generation const& manifest, std::string const& directory, std::size_t rank);
 void check_shards(Generation const& manifest, std::string const& directory);
 
-// Reasons for passing over generations for older ones.
+// Reasons for passing over generations for older ones. Keeps five, and counts the others.
 class PassedOver {
  public:
   void add(std::string_view why) {
     if (++count_ <= 5) append(text_, {text_.empty() ? ": " : "; ", why});
   }
-  // Throws FormatError: there is none left.
+  // Throws FormatError, with the kept reasons: the folder has no generation left.
   [[noreturn]] void fail(std::string const& directory) const {
     std::string text = "it has no complete generation of a checkpoint" + text_;
     if (count_ > 5) append(text, {"; and ", count_ - 5, " more"});
@@ -47,8 +47,8 @@ class PassedOver {
 };
 
 // Returns the result of `open` for a generation, unless it is one to be passed over: with a missing or damaged file. Then it
-// returns nothing, and `why` has the reason. An unreadable generation, or one newer than this library, is not passed over, and
-// neither is one `wanted` by its number.
+// returns nothing, and `why` has the reason. Throws on the error of an unreadable generation, of one newer than this library,
+// and of one `wanted` by its number.
 template <class Open>
 auto unless_passed(bool wanted, std::string& why, Open&& open) -> std::optional<decltype(open())> {
   try {
@@ -65,15 +65,15 @@ auto unless_passed(bool wanted, std::string& why, Open&& open) -> std::optional<
   return std::nullopt;
 }
 
-// Returns the manifest of the generation asked for, or of the newest complete one in this folder, by names and sizes alone.
-// Throws FormatError, and FileError.
+// Returns the manifest of generation `wanted`, or for 0 of the newest complete one in this folder, by names and sizes alone.
+// Throws FormatError of damage or if there is none, and FileError if a file cannot be read.
 Generation find_generation(std::string const& directory, std::int64_t wanted);
 
 // Returns the mark of a generation's manifest: the checksum in it, all else unread. 0 if there is no manifest, or no whole one.
-// Throws FileError.
+// Throws FileError if it cannot be read.
 std::uint64_t manifest_tag(std::string const& directory, std::int64_t number);
 
-// The meaning of a manifest for the items of this session.
+// The meaning of a manifest for the items of this session. Refers to the manifest and the options, which outlive it.
 class Meaning {
  public:
   Meaning(Generation const& manifest, RestoreOptions const& options, std::vector<int> const& hosts,
@@ -85,28 +85,28 @@ class Meaning {
       if (!known->gone && made(manifest.signature(there(known->name))) == made(known->signature)) equal_.push_back(known->name);
   }
 
-  // Returns true if there are as many ranks as files.
+  // Returns true if there are as many ranks as there were at the save.
   bool as_many() const { return as_many_; }
-  // Returns the variable's name in the checkpoint.
+  // Returns the variable's name in the checkpoint, valid as long as the options and `variable`.
   std::string_view there(std::string_view variable) const {
     for (auto const& [now, then] : options_->names)
       if (now == variable) return then;
     return variable;
   }
   std::string key(Item const& item) const { return key_of(there(item.variable), item.name, item.share == Share::own); }
-  // Returns true if the item of the checkpoint means anything here.
+  // Returns true if the item is given back here; false for one of Share::own or world of other ranks, or of another variable.
   bool applies(Item const& item) const {
     if (item.share == Share::world) return alike_ && made_alike(item.variable);
     if (item.share == Share::own) return as_many_ && made_alike(item.variable);
     return true;
   }
-  // Returns true if the variable may keep its content.
+  // Returns true if the variable keeps its content: the restore is partial, and the checkpoint has none of it.
   bool left_out(std::string_view variable) const {
     return options_->partial && !variable.empty() && manifest_->signature(there(variable)).empty();
   }
 
  private:
-  // Returns a signature without the first values, which are over.
+  // Returns a signature without its end about first values, which are over; a view of it.
   static std::string_view made(std::string_view signature) { return signature.substr(0, signature.find(", initial ")); }
   bool made_alike(std::string_view variable) const {
     return variable.empty() || std::find(equal_.begin(), equal_.end(), variable) != equal_.end();
@@ -118,7 +118,7 @@ class Meaning {
   std::vector<std::string> equal_;
 };
 
-// The first look at a restore, an archive that changes nothing: checks that the checkpoint has each item in its present shape.
+// The first look at a restore, an archive that changes nothing: throws Error (mismatch) for an item not there in this shape.
 class RestoreCheck {
  public:
   static constexpr bool reads = false;
@@ -179,13 +179,13 @@ class RestoreCheck {
       alike.push_back(key);
   }
 
-  // Items of ranks' own, not given back.
+  // Items of ranks' own, not given back: for Restored::lost.
   std::vector<std::string> lost;
-  // The small arrays equal on all ranks, by their names in the checkpoint.
+  // The small arrays equal on all ranks, by their names in the checkpoint, in the order of their showing.
   std::vector<std::string> alike;
 
  private:
-  // Returns the name of an item's value.
+  // Returns the name of a value in the name of its item, such as value.NAME/ITEM; a view of it.
   static std::string_view value_of(std::string_view name) {
     if (name.starts_with("value.")) name.remove_prefix(6);
     if (name.ends_with(".length")) name.remove_suffix(7);

@@ -37,21 +37,21 @@ class NewerFormat : public FormatError {
 
 // Returns the dtype of elements; elements known to C++ alone are bytes, and rows of them as much wider.
 safetensors::Dtype dtype_of(ElementType type);
-// Returns the shape of rows of such elements in a file.
+// Returns the shape in a file of `rows` rows, each of `width` such elements: rows, and elements of the file's dtype in a row.
 std::vector<std::uint64_t> shape_of(ElementType type, std::int64_t rows, std::int64_t width);
-// Returns an item's name in a file. `own`: it is one rank's own.
+// Returns an item's name in a file: VARIABLE/ITEM, with @rank behind it if the item is one rank's `own`.
 std::string key_of(std::string_view variable, std::string_view item, bool own);
 
 // Numbers of an array's rows in a file, in their order: runs of numbers equally far apart, or, instead of many runs, a list in
 // the file beside the rows.
 class RowNumbers {
  public:
-  // first, first + stride, …
+  // The numbers first, first + stride, …: `count` of them.
   struct Run {
     std::int64_t first, stride, count;
   };
 
-  // Adds the next row's number. Many runs become a list.
+  // Adds the next row's number in the array. Many runs become a list.
   void add(std::int64_t row) {
     ++count_;
     if (!list_.empty()) return list_.push_back(row);
@@ -67,7 +67,7 @@ class RowNumbers {
       for (std::int64_t i = 0; i < run.count; ++i) list_.push_back(run.first + i * run.stride);
     runs_.clear();
   }
-  // Adds the next `count` rows, one after the other.
+  // Adds the next `count` rows, numbered first, first + 1, ….
   void add_run(std::int64_t first, std::int64_t count) {
     if (count == 0) return;
     add(first);
@@ -80,14 +80,14 @@ class RowNumbers {
     }
     count_ += count - 2;
   }
-  // Returns the text for a header: «of 1000: 3 4 250», first, stride and count of each run; «of 1000: listed».
+  // Returns a header's text, `rows` of the array and first, stride and count of each run: «of 1000: 3 4 250»; else «…: listed».
   std::string text(std::int64_t rows) const {
     std::string text = joined({"of ", rows, ":"});
     if (listed()) return text + " listed";
     for (Run const& run : runs_) append(text, {&run == runs_.data() ? " " : ", ", run.first, " ", run.stride, " ", run.count});
     return text;
   }
-  // Parses such a text, of a file with so many of the rows. Returns false for other texts, and for numbers outside the array.
+  // Parses such a text, of a file of `count` rows. Sets `rows`. Returns false for other texts, and numbers outside the array.
   bool parse(std::string_view text, std::int64_t& rows, std::int64_t count) {
     runs_.clear();
     count_ = count;
@@ -112,20 +112,20 @@ class RowNumbers {
     return found == count;
   }
 
-  // Returns true if the file has a list of them.
+  // Returns true if the numbers are a list in the file instead of runs.
   bool listed() const { return listed_ || !list_.empty(); }
-  // Returns the list, as it was added.
+  // Returns the list as it was added, valid until the next addition; empty after `parse`.
   std::span<std::int64_t const> list() const { return list_; }
-  // Returns the number of rows.
+  // Returns the number of rows in the file.
   std::int64_t count() const { return count_; }
-  // Writes the numbers of rows [begin, begin + out.size()), if they are in runs.
+  // Writes to `out` the numbers of the file's rows [begin, begin + out.size()); nothing if they are listed.
   void numbers(std::int64_t begin, std::span<std::int64_t> out) const {
     std::size_t filled = 0;
     each_run(begin, static_cast<std::int64_t>(out.size()), [&](Run const& run) {
       for (std::int64_t i = 0; i < run.count; ++i) out[filled++] = run.first + i * run.stride;
     });
   }
-  // Calls f(run) for rows [begin, begin + count), if they are in runs.
+  // Calls f(run) for each run in the file's rows [begin, begin + count), cut to these; never if they are listed.
   template <class F>
   void each_run(std::int64_t begin, std::int64_t count, F&& f) const {
     for (Run const& run : runs_) {
@@ -146,15 +146,15 @@ class RowNumbers {
 
 // Returns the number of rows under a checksum: as many as fit into `block_bytes`, and one at least.
 std::int64_t rows_of_block(std::uint64_t row_bytes, std::int64_t block_bytes);
-// Returns the number of checksums of so many rows.
+// Returns the number of checksums of so many rows; 0 for rows without bytes.
 std::int64_t blocks_of(std::int64_t rows, std::uint64_t row_bytes, std::int64_t block_bytes);
 // Returns the checksum of some rows and of their numbers, if listed.
 std::uint64_t block_sum(std::span<std::byte const> rows, std::span<std::int64_t const> listed);
 
-// One rank's file, by its header: parsed alike for writing and for reading.
+// One rank's file, by its header: parsed alike for writing and for reading. Refers to the given bytes of the header.
 class ShardFile {
  public:
-  // `text`: the file from its beginning to the first tensor, which outlives this; `size`: of the file. Throws FormatError.
+  // Parses `text`, the file up to its first tensor, which outlives this. `size`: the file's bytes. FormatError: it is damaged.
   ShardFile(std::span<std::byte const> text, std::uint64_t size, std::int64_t block_bytes, std::string_view path)
       : text_{text}, header_{safetensors::parse_header(text, size, path)}, size_{size} {
     sums_.reserve(header_.size() + 1);
@@ -174,30 +174,29 @@ class ShardFile {
   }
 
   safetensors::Header const& header() const { return header_; }
-  // Returns the bytes before the first tensor.
+  // Returns the file's bytes before the first tensor, as given.
   std::span<std::byte const> text() const { return text_; }
-  // Returns the size of the whole file.
+  // Returns the number of bytes of the whole file.
   std::uint64_t size() const { return size_; }
-  // Returns the rows of tensor number `i`.
+  // Returns the number of rows of tensor number `i`, below header().size().
   std::int64_t rows(std::size_t i) const { return static_cast<std::int64_t>(header_.tensor(i).shape[0]); }
   std::uint64_t row_bytes(std::size_t i) const {
     safetensors::Tensor const tensor = header_.tensor(i);
     return tensor.shape[1] * safetensors::size_of(tensor.dtype);
   }
-  // Returns true if it lists the rows of another tensor. For another tensor with such a name, a value's perhaps, the header
-  // says its rows.
+  // Returns true if tensor `i` lists the rows of another one; false for a value of such a name, whose rows the header says.
   bool is_list(std::size_t i) const { return header_.tensor(i).name.ends_with(":rows") && said_[i].empty(); }
-  // Returns true if it is one rank's own: for others the header says their rows.
+  // Returns true if tensor `i` is one rank's own: for others the header says their rows.
   bool is_own(std::size_t i) const { return said_[i].empty() && !is_list(i); }
-  // Returns the number of its first checksum; of header().size(), the number of all.
+  // Returns the number of tensor `i`'s first checksum among the file's; of header().size(), the number of all.
   std::int64_t first_sum(std::size_t i) const { return sums_[i]; }
-  // Returns the numbers of its rows. Throws FormatError.
+  // Returns the numbers of tensor `i`'s rows, and sets `all`, the array's rows. Throws FormatError if the header has none.
   RowNumbers numbers(std::size_t i, std::int64_t& all, std::string_view path) const {
     RowNumbers numbers;
     if (numbers.parse(said_[i], all, rows(i))) return numbers;
     throw FormatError(path, "tensor " + shown(header_.tensor(i).name) + ": it does not say which rows it has");
   }
-  // Returns the name of the tensor that lists its rows.
+  // Returns the name of the tensor that lists the rows of the tensor `name`.
   static std::string list_of(std::string_view name) { return std::string{name} + ":rows"; }
 
  private:
@@ -212,7 +211,7 @@ class ShardFile {
   std::uint64_t size_;
 };
 
-// A small item, equal on all ranks.
+// A small item, equal on all ranks. Owns its bytes.
 struct SmallItem {
   std::string name;
   ElementType type;
@@ -228,14 +227,14 @@ struct GenerationFacts {
   std::vector<int> homes{};  // by rank: the folder with its file, of several; empty if there is one folder
 };
 
-// The result of a rank's writing: the beginning of its file, the checksums in it, and its size.
+// The result of a rank's writing: its file up to the first tensor, all checksums in the tensors' order, and the file's bytes.
 struct WrittenShard {
   std::vector<std::byte> text;
   std::vector<std::uint64_t> sums;
   std::uint64_t size = 0;
 };
 
-// Returns the values in these bytes, as a file or another rank gave them.
+// Returns a copy of the values in these bytes, as a file or another rank gave them.
 template <class T>
 std::vector<T> values_of(std::span<std::byte const> bytes) {
   std::vector<T> values(bytes.size() / sizeof(T));
@@ -243,13 +242,13 @@ std::vector<T> values_of(std::span<std::byte const> bytes) {
   return values;
 }
 
-// A generation, by its manifest. Owns the manifest's bytes. Throws FormatError of a damaged, or newer, manifest.
+// A generation, by its manifest. Owns the manifest's bytes. Constructor: throws FormatError of a damaged, or newer, manifest.
 class Generation {
  public:
   Generation(std::vector<std::byte> bytes, std::string path);
   Generation(Generation&&) = default;
 
-  // Returns the bytes of the manifest of such a generation. `shards`: by rank; `signatures`: by variable.
+  // Returns a new manifest's bytes. `shards`: by rank; `signatures`: by variable. Throws FormatError above most_manifest_bytes.
   static std::vector<std::byte> encoded(GenerationFacts const& facts, std::span<SmallItem const> items,
                                         std::vector<std::pair<std::string, std::string>> const& signatures,
                                         std::span<WrittenShard const> shards);
@@ -258,17 +257,17 @@ class Generation {
   std::string const& path() const { return path_; }
   std::vector<std::byte> const& bytes() const { return bytes_; }
   std::vector<ShardFile> const& shards() const { return shards_; }
-  // Returns the checksum of rank `shard`'s file of this number.
+  // Returns checksum number `number` of rank `shard`'s file.
   std::uint64_t sum(std::size_t shard, std::int64_t number) const {
     std::uint64_t sum;
     std::memcpy(&sum, sums_[shard].data() + 8 * number, 8);
     return sum;
   }
-  // Returns the small item of this name, as a tensor of the manifest, if there is one.
+  // Returns the bytes of the small item `key`, valid as long as this, and sets `tensor`, its place; nothing if there is none.
   std::optional<std::span<std::byte const>> small(std::string_view key, safetensors::Tensor& tensor) const;
-  // Returns the manifest as a file of tensors: "item NAME" is a small item.
+  // Returns the manifest as a file of tensors: "item NAME" is the small item NAME.
   safetensors::Header const& header() const { return header_; }
-  // Returns a variable's signature in the checkpoint; empty if it was not there.
+  // Returns a variable's signature in the checkpoint, valid as long as this; empty if it was not there.
   std::string_view signature(std::string_view variable) const { return said(joined({"signature of ", variable})); }
 
  private:
@@ -292,7 +291,7 @@ class Generation {
     return std::span{bytes_}.subspan(static_cast<std::size_t>(tensor.begin),
                                      static_cast<std::size_t>(tensor.end - tensor.begin));
   }
-  // Returns the checksum of the whole, without the eight bytes of the checksum itself.
+  // Returns the checksum of `bytes` with zeros for the eight bytes at `at`, the place of the checksum itself.
   static std::uint64_t sum_of(std::span<std::byte> bytes, std::size_t at) {
     std::uint64_t held;
     std::memcpy(&held, bytes.data() + at, 8);

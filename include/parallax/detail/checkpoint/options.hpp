@@ -20,7 +20,7 @@ struct SaveOptions {
   int keep = 0;
   // Seconds for a generation to stay, by the clock of its file system, as long as there is a newer one; 0: for ever.
   double keep_for = 0;
-  // Bytes under a checksum, and of a read, at most 1 MiB; a row at least.
+  // Most bytes under a checksum, and of a read, from 1 to 1 MiB; a row at least.
   std::int64_t block_bytes = 1 << 20;
   // Seconds for a rank to write its files: the others wait for it so much longer than the deadline.
   double at_most = 600;
@@ -34,7 +34,7 @@ struct RestoreOptions {
   bool partial = false;
   // Renamed variables: the name now, and the name in the checkpoint.
   std::vector<std::pair<std::string, std::string>> names = {};
-  // Seconds for a rank to read: see SaveOptions.
+  // Seconds for a rank to read its files: the others wait for it so much longer than the deadline.
   double at_most = 600;
   // A flag: every block of every file is compared with its checksum before anything is changed. All files are then read twice.
   // A newest generation with damage anywhere is then passed over for an older, whole one. One asked for by its number is
@@ -44,11 +44,11 @@ struct RestoreOptions {
 
 // Result of `Session::save`.
 struct Saved {
-  // From 1 on, one more than the highest in the folder.
+  // Number of the generation, from 1 on: one more than the highest in the folder.
   std::int64_t generation;
-  // Of `Session::steps`.
+  // Steps of the session when it was saved.
   std::int64_t step;
-  // The generation's folder.
+  // Path of the generation's folder.
   std::string path;
 };
 
@@ -65,7 +65,7 @@ struct Restored {
   std::vector<std::string> passed_over;
 };
 
-// A value of the trainer in a checkpoint. Refers to the trainer's. `shared_value` and `own_value` make one.
+// A value of the trainer in a checkpoint. Refers to value and name: both outlive this. `shared_value`, `own_value` make one.
 template <class T>
 struct SavedValue {
   // Distinct among the values of a checkpoint.
@@ -77,12 +77,12 @@ struct SavedValue {
 };
 // Returns a value equal on all ranks, such as the number of an epoch: a number, a std::string, a std::vector of numbers, an
 // aggregate of numbers, or any type with `template <class Items> void visit(Items&)`. It is saved once, and all ranks get it
-// back.
+// back. Refers to both arguments.
 template <class T>
 SavedValue<T> shared_value(std::string_view name, T& value) {
   return {name, &value, Share::any};
 }
-// Returns a value of each rank's own, such as its random numbers' state. It is given back if there are as many ranks again.
+// Returns a value of each rank's own, such as its random numbers' state: given back to as many ranks. Refers to both arguments.
 template <class T>
 SavedValue<T> own_value(std::string_view name, T& value) {
   return {name, &value, Share::own};
@@ -138,7 +138,7 @@ inline constexpr bool is_saved_value = false;
 template <class T>
 inline constexpr bool is_saved_value<SavedValue<T>> = true;
 
-// Returns false after an assertion has told the user.
+// Returns true if all may stand in a checkpoint; else false, after an assertion that names the right things.
 template <class... Things>
 consteval bool check_saved() {
   constexpr bool right =

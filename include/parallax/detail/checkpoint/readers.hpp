@@ -23,11 +23,11 @@ namespace parallax::inline v0_2::detail {
 // The readers of each file of a generation: ranks that see the same files read those together. Equal on all ranks.
 class Readers {
  public:
-  // Makes the readers of ranks that all see all files.
+  // Makes one group of readers, for `ranks` ranks that all see all of `files` files.
   Readers(std::size_t ranks, std::size_t files) : group_of_file_(files, 0), groups_(1) {
     for (std::size_t rank = 0; rank < ranks; ++rank) groups_[0].push_back(rank);
   }
-  // seen[r][f]: true if rank r sees file f. A file is read by the first rank that sees it and by all ranks with equal sight.
+  // Makes groups by seen[r][f], not 0 if rank r sees file f: the first rank that sees a file reads it, with all of equal sight.
   explicit Readers(std::vector<std::vector<std::byte>> seen) : seen_{std::move(seen)} {
     std::vector<std::size_t> group_of_rank(seen_.size(), none);
     for (std::size_t file = 0; file < seen_[0].size(); ++file) {
@@ -46,12 +46,12 @@ class Readers {
     }
   }
 
-  // Returns the groups of readers; each file has one.
+  // Returns the groups of readers, each a list of ranks. `group_of`: number of a file's group; `none` if no rank sees the file.
   std::vector<std::vector<std::size_t>> const& groups() const { return groups_; }
   std::size_t group_of(std::size_t file) const { return group_of_file_[file]; }
   // Returns true if a rank sees a file.
   bool sees(std::size_t rank, std::size_t file) const { return seen_.empty() || seen_[rank][file] != std::byte{}; }
-  // Returns the first rank to see a file; `none` without any.
+  // Returns the first rank that sees a file; `none` if no rank does.
   std::size_t first_reader(std::size_t file) const {
     for (std::size_t rank = 0; rank < seen_.size(); ++rank)
       if (sees(rank, file)) return rank;
@@ -65,14 +65,14 @@ class Readers {
   std::vector<std::vector<std::size_t>> groups_;
 };
 
-// The generation for all ranks to restore.
+// The generation for all ranks to restore. Owns its manifest.
 struct ReadableGeneration {
   Generation manifest;
   Readers readers;
   std::vector<std::string> passed_over{};  // reasons for passing over newer ones
 };
 
-// The work of `find_for_all`.
+// The work of `find_for_all`. Refers to the core and to the folder's name.
 template <Communicator C>
 class GenerationFinder {
  public:
@@ -100,8 +100,8 @@ class GenerationFinder {
   }
 
  private:
-  // Collective. Finds the newest generation below the number `below` on any rank, or the wanted one, and the ranks that see the
-  // same manifest as the first of these. False if there is none.
+  // Collective, and waits. Finds the newest generation below the number `below` on any rank, or the wanted one, and the ranks
+  // that see the same manifest as the first of these. Returns false if there is none.
   bool next(std::int64_t below) {
     auto const at = std::find_if(mine_.begin(), mine_.end(), [&](std::int64_t number) { return number < below; });
     std::int64_t const newest = wanted_ > 0 ? wanted_ : at == mine_.end() ? 0 : *at;
@@ -130,7 +130,8 @@ class GenerationFinder {
     return number_ > 0;
   }
 
-  // Collective. Returns the present generation, unless it is passed over.
+  // Collective, and waits. Returns the present generation; nothing, with the reason in `why`, if it is passed over. Throws
+  // Refused of other errors, after which the session goes on.
   std::optional<ReadableGeneration> look(std::string& why) {
     std::optional<Generation> manifest;
     on_all(*core_, "restore", [&] {
@@ -158,10 +159,10 @@ class GenerationFinder {
     return ReadableGeneration{std::move(*manifest), std::move(all)};
   }
 
-  // Returns true if all ranks see all files in one folder.
+  // Returns true, alike on all ranks, if all of them see all files in one folder.
   bool in_one_folder(Generation const& manifest) const { return all_see_ && manifest.facts().homes.empty(); }
 
-  // Collective. Finds the files that each rank sees; each has to be seen by one.
+  // Collective, and waits. Finds the files that each rank sees; each has to be seen by one. Returns, and throws, as `look`.
   std::optional<ReadableGeneration> apart(Generation&& manifest, std::string& why) {
     std::vector<std::byte> seen(manifest.shards().size());
     on_all(*core_, "restore", [&] {
@@ -186,8 +187,8 @@ class GenerationFinder {
     return ReadableGeneration{std::move(manifest), std::move(readers)};
   }
 
-  // Collective. Returns true if every block of every file is as it was written. Each rank reads a part of the blocks in its
-  // sight. A wanted generation that is not whole is refused.
+  // Collective, and waits. Returns true if every block of every file is as it was written, else false with the reason in `why`.
+  // Each rank reads a part of the blocks in its sight. Throws Refused for a wanted generation that is not whole.
   bool is_whole(ReadableGeneration const& found, std::string& why) {
     std::string damage;
     on_all(*core_, "restore", [&] {
@@ -249,28 +250,28 @@ class GenerationFinder {
   bool all_see_ = true, sees_ = true;  // its manifest: all ranks, and this one
 };
 
-// Collective. Finds the generation `wanted`, or for 0 the newest with every file seen by a rank. With `whole` each block is as
-// it was written. All ranks find the same one. Throws Error (file), as a refusal, after which the session goes on.
+// Collective, and waits. Returns the generation `wanted`, or for 0 the newest with every file seen by a rank, the same on all
+// ranks. With `whole` each block is as it was written. Throws Refused (file) if there is none, after which the session goes on.
 template <Communicator C>
 ReadableGeneration find_for_all(SessionCore<C>& core, std::string const& directory, std::int64_t wanted, bool whole) {
   return GenerationFinder<C>{core, directory, wanted, whole}.find();
 }
 
 // Items of ranks' own, for ranks that do not see their own files: the first rank that sees a file reads it for them. A restore
-// on as many ranks brings it before it shows any item. Refers to the generation. It has as many files as there are ranks, for
-// all calls but the constructor's.
+// on as many ranks brings it before it shows any item. Refers to the generation. Members but `any_apart` and the constructor
+// need as many files as ranks.
 class OwnItems {
  public:
   OwnItems(ReadableGeneration const& generation, std::size_t ranks, std::size_t rank)
       : manifest_{&generation.manifest}, readers_{&generation.readers}, ranks_{ranks}, rank_{rank} {}
 
-  // Returns true if a rank does not see its own file: the same on all ranks.
+  // Returns true, alike on all ranks, if a rank does not see its own file.
   bool any_apart() const {
     for (std::size_t rank = 0; rank < ranks_; ++rank)
       if (!readers_->sees(rank, rank)) return true;
     return false;
   }
-  // Not collective. Reads other ranks' items for them, into as much memory. Throws FormatError.
+  // Local. Reads other ranks' items for them, and keeps them for `exchange`. Throws FormatError of damage, and FileError.
   void collect(BlockReader& blocks) {
     offsets_.assign(ranks_, 0), sizes_ = offsets_;
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
@@ -284,7 +285,7 @@ class OwnItems {
       sizes_[rank] = for_others_.size() - offsets_[rank];
     }
   }
-  // Collective, after `collect`. Brings the items to their ranks.
+  // Collective, and waits, after `collect`. Brings the items to their ranks, which keep them for `read`.
   template <Communicator C>
   void exchange(SessionCore<C>& core) {
     std::vector<std::uint64_t> expected(ranks_);
@@ -293,7 +294,7 @@ class OwnItems {
     swap_bytes(core, "restore", for_others_, offsets_, sizes_, expected, mine_);
     for_others_ = {};
   }
-  // Not collective. Fills `bytes` with an own item of this rank's file, as large as it is. Throws FormatError.
+  // Local. Fills `bytes` with all of tensor `tensor`, an own item of this rank's file. Throws FormatError, and FileError.
   void read(BlockReader& blocks, std::size_t tensor, std::span<std::byte> bytes) const {
     if (!brought_) return read_file(blocks, rank_, tensor, bytes);
     std::size_t begin = 0;
@@ -302,7 +303,7 @@ class OwnItems {
   }
 
  private:
-  // Calls f(tensor, bytes) for each own item in the file of a rank.
+  // Calls f(number of the tensor, number of its bytes) for each own item in the file of a rank.
   template <class F>
   void each(std::size_t rank, F&& f) const {
     ShardFile const& shard = manifest_->shards()[rank];

@@ -14,7 +14,7 @@ namespace parallax::inline v0_2::detail {
 // The work of `Session::restore`.
 template <>
 struct CheckpointWork<Operation::restore> : WorkOnThings<Operation::restore, Restored, RestoreOptions> {
-  // Collective. Called by `run`.
+  // Collective, and waits. Throws Refused as long as nothing has changed; from then on an error ends the session.
   template <Communicator C, class... Things>
   static Restored work(SessionCore<C>& core, std::string const& directory, RestoreOptions const& options, Things&... things) {
     int const rank = core.topology.rank();

@@ -20,14 +20,14 @@
 
 namespace parallax::inline v0_2::detail {
 
-// The second look, an archive with the same items on all ranks: arrays are read together, each by all ranks. Small ones equal
-// on all ranks are read many at once, before they are shown.
+// The second look, an archive with the same items on all ranks; `item` is collective, and waits. Arrays are read together, each
+// by all ranks, small ones equal on all many at once, before they are shown. Refers to core, generation and meaning.
 template <Communicator C>
 class Restoring {
  public:
   static constexpr bool reads = true, whole = true;
 
-  // Collective if ranks do not see their own files. `alike`: the items to be read many at once, in the order of their showing.
+  // Collective if a rank does not see its own file; an error ends the session. `alike`: the items read many at once, in order.
   Restoring(SessionCore<C>& core, std::string folder, ReadableGeneration const& generation, Meaning const& meaning,
             std::vector<std::string> alike)
       : core_{&core},
@@ -76,7 +76,7 @@ class Restoring {
   std::optional<Error> own_error;
 
  private:
-  // Most bytes of all arrays read at once, unless there is one of them.
+  // Most bytes of all arrays read at once, unless a single one has more.
   static constexpr std::size_t most_at_once = std::size_t{1} << 22;
   // An array in the files.
   struct StoredArray {
@@ -84,20 +84,20 @@ class Restoring {
     std::int64_t rows = 0, together = 0;  // of the array; of all slabs
     std::vector<std::size_t> begins{};    // of the slabs in `at_once_`, if they are read there
   };
-  // Place of an item's rows at this rank.
+  // Place of an item's rows at this rank: refers to the item and to its memory.
   struct Target {
     Item const* item;
     std::span<std::byte> out;
     std::size_t row_bytes;
   };
 
-  // Not collective. Runs `body`. Its error is told later; from then on nothing is run.
+  // Local. Runs `body`, unless `own_error` is set, and sets it to its error, to be told later.
   template <class Body>
   void note(Body&& body) {
     if (!own_error) own_error = caught(static_cast<int>(rank_), "restore", body);
   }
 
-  // Shows a long list in several calls, one after the other; it is read as a whole.
+  // Fills a long list, shown in several calls: reads it as a whole at the first one. Collective unless it is a rank's own.
   void list_rows(Item const& item, std::span<std::byte> bytes) {
     std::size_t const row_bytes = static_cast<std::size_t>(item.width) * item.type.bytes;
     auto const first = static_cast<std::size_t>(item.row(0)) * row_bytes;
@@ -111,7 +111,7 @@ class Restoring {
     std::memcpy(bytes.data(), list_.data() + first, bytes.size());
   }
 
-  // Throws unless the checkpoint has as many rows as its length says, before there is room for them: it may be any number.
+  // Local. Throws Error (mismatch) unless the checkpoint has item.rows rows, before they have room: it may be any number.
   void check_length(Item const& item, std::size_t row_bytes) const {
     std::string const key = meaning_->key(item);
     std::uint64_t there = 0;
@@ -130,7 +130,7 @@ class Restoring {
       throw item_error(item.variable, item.name, joined({"it has ", there / row_bytes, " rows, not ", item.rows}));
   }
 
-  // Not collective. Reads an own item: from this rank's own file, or as brought.
+  // Local. Reads an own item, from this rank's own file or as brought by another rank. Throws Error (mismatch), FormatError.
   void read_own(Item const& item, std::string const& key, std::span<std::byte> bytes) {
     ShardFile const& shard = manifest_->shards()[rank_];
     std::size_t const at = shard.header().find(key);
@@ -144,7 +144,7 @@ class Restoring {
     own_.read(blocks_, at, bytes);
   }
 
-  // Returns the array of this name, its slabs by groups of readers. Throws on all ranks, for all have the same manifest.
+  // Local. Returns the array of this name, slabs by groups of readers. Throws Error (file) on all ranks: all have one manifest.
   StoredArray find(std::string_view key) const {
     StoredArray stored;
     auto const error =
@@ -158,7 +158,7 @@ class Restoring {
     return stored;
   }
   std::size_t group_of(Slab const& slab) const { return readers_->group_of(slab.shard); }
-  // Returns the place of an item's rows. Throws, likewise, if the files have another item.
+  // Local. Returns the place of an item's rows, `out`. Throws Error (mismatch) on all ranks if the files have another item.
   Target target(Item const& item, StoredArray const& stored, std::span<std::byte> out) {
     auto const row_bytes = static_cast<std::size_t>(item.width) * item.type.bytes;
     auto const refuse = [&](std::string const& what) { throw item_error(item.variable, item.name, what); };
@@ -172,7 +172,7 @@ class Restoring {
     if (error) throw Error{*error};
     return {&item, out, row_bytes};
   }
-  // Not collective. Puts rows into this rank's, from number `first` on.
+  // Local. Puts rows into this rank's, from number `first` on. Throws FormatError if one is not this rank's, or was there.
   void place(Target const& target, std::int64_t first, std::span<std::byte const> rows) {
     std::size_t const count = rows.size() / target.row_bytes, all = target.out.size() / target.row_bytes;
     if (first < 0 || static_cast<std::size_t>(first) > all || count > all - static_cast<std::size_t>(first))
@@ -182,7 +182,7 @@ class Restoring {
       throw FormatError(manifest_->path(), joined({"a row of ", shown(meaning_->key(*target.item)), " is there twice"}));
     std::memcpy(target.out.data() + static_cast<std::size_t>(first) * target.row_bytes, rows.data(), rows.size());
   }
-  // Not collective. Notes an error unless all rows have come.
+  // Local. Sets `own_error` unless all rows have come.
   void complete(Target const& target) {
     if (own_error || seen_.count() * target.row_bytes == target.out.size() || target.row_bytes == 0) return;
     own_error = Error{Errc::file, static_cast<int>(rank_), "restore", target.item->variable,
@@ -190,14 +190,14 @@ class Restoring {
                               target.out.size() / target.row_bytes, " have come"})};
   }
 
-  // Collective. Returns the array of this name, if it is the next one to be read at once with others.
+  // Collective. Returns the array `key` if it is one to be read at once with others, valid until the next call; else null.
   StoredArray const* read_before(std::string const& key) {
     if (next_ == alike_.size() || alike_[next_] != key) return nullptr;
     if (next_ == read_) read_at_once();
     StoredArray const& stored = stored_[next_++ - (read_ - stored_.size())];
     return stored.slabs.empty() ? nullptr : &stored;
   }
-  // Collective. Reads the next arrays: each rank its part of all bytes, for all.
+  // Collective, and waits. Reads the next arrays: each rank its part of all bytes, for all. Any rank's error ends the session.
   void read_at_once() {
     stored_.clear();
     std::size_t total = 0;
@@ -260,7 +260,7 @@ class Restoring {
     lane.post(at_once_.data(), at_once_.data());
     core_->waiting.drive("restore", [&] { return lane.test(); }, {lane, [] { return std::string{}; }});
   }
-  // Not collective, unless it throws. Copies an array already read.
+  // Local. Copies an array already read to `out`. Throws as `target`; any other error is told later.
   void copy(Item const& item, StoredArray const& stored, std::span<std::byte> out) {
     Target const target = this->target(item, stored, out);
     note([&] {
@@ -282,8 +282,8 @@ class Restoring {
       place(target, run.first + i * run.stride, rows.subspan(static_cast<std::size_t>(i) * target.row_bytes, target.row_bytes));
   }
 
-  // Collective. Reads an array by blocks, and deals their rows. Each group reads its blocks, and each rank its part of them,
-  // one after the other.
+  // Collective, and waits. Reads an array by blocks, and brings their rows to `out` of their ranks. Each group of readers reads
+  // its blocks, and each rank its part of them, one after the other. Throws as `target` and `deliver`.
   void fetch(Item const& item, StoredArray const& stored, std::span<std::byte> out) {
     Target const target = this->target(item, stored, out);
     if (target.row_bytes == 0) return;
@@ -310,7 +310,7 @@ class Restoring {
     complete(target);
   }
 
-  // Not collective. Reads a block, and puts its rows in their places: here, or into bundles.
+  // Local. Reads block `number` of all slabs, and puts its rows in their places: here, or into bundles. Throws FormatError.
   void deal(Target const& target, std::vector<Slab> const& slabs, std::int64_t number) {
     auto const slab = std::upper_bound(slabs.begin(), slabs.end(), number, [](std::int64_t block, Slab const& one) {
       return block < one.first_block + one.blocks;
@@ -360,7 +360,7 @@ class Restoring {
     std::size_t rank;
     std::int64_t first, count;
   };
-  // Not collective. Sends rows from byte `at` of the block on. Returns the number of their bytes; none are left to go.
+  // Local. Puts the rows `going`, at byte `at` of the block, here or into a bundle. Returns their bytes; none are left to go.
   std::size_t send(Target const& target, Going& going, std::size_t at) {
     std::size_t const bytes = static_cast<std::size_t>(going.count) * target.row_bytes;
     auto const rows = std::span<std::byte const>{block_}.subspan(at, bytes);
@@ -372,8 +372,8 @@ class Restoring {
     return bytes;
   }
 
-  // Collective. Brings all bundles to their ranks, and puts the rows in their places. If a rank has an error all throw it, and
-  // the session ends.
+  // Collective, and waits. Brings all bundles to their ranks, and puts the rows in their places. If a rank has an error all
+  // throw it, and the session ends.
   void deliver(Target const& target) {
     auto& words = core_->rounds.words;
     words.assign(2 * ranks_ + 1, 0.0);
@@ -410,7 +410,7 @@ class Restoring {
       at += static_cast<std::size_t>(expected[rank]);
     }
   }
-  // Not collective. Unpacks a bundle as it came.
+  // Local. Puts the rows of a bundle that came as `bytes`, `words` words first, in their places. Throws as `place`.
   void unpack(Target const& target, std::size_t words, std::span<std::byte const> bytes) {
     auto rows = bytes.subspan(8 * words);
     auto const word = [&](std::size_t i) {

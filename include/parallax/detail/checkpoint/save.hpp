@@ -1,5 +1,5 @@
-// `Session::save`: every rank writes its part, and the first rank of each folder makes a generation of all. The session calls
-// `run` of CheckpointWork.
+// `Session::save`: every rank writes its part, and of the ranks that see one folder, a home, the first one, the leader, makes a
+// generation of all files. The session calls `run` of CheckpointWork.
 #pragma once
 
 #include <algorithm>
@@ -22,10 +22,10 @@
 
 namespace parallax::inline v0_2::detail {
 
-// The locks of a session, on a leading rank.
+// The locks of folders that a session holds, on a leader. Owns the locks; the session's core owns this.
 class FolderLocks final : public Held {
  public:
-  // Takes the folder's lock, unless the session has it. Throws likewise.
+  // Takes the folder's lock, unless the session has it. Throws as the constructor of FolderLock.
   void take(std::string const& folder) {
     for (FolderLock const& lock : locks_)
       if (lock.is_of(folder)) return;
@@ -44,8 +44,8 @@ void hold_folder(SessionCore<C>& core, std::string const& folder) {
   static_cast<FolderLocks&>(*core.held).take(folder);
 }
 
-// A folder of an unfinished generation, or a file for a moment. It is gone with this object, unless it is kept, or this is a
-// forked child.
+// A folder of an unfinished generation, or a file for a moment. Removes it at the end of this object, unless it is kept, or
+// this is a forked child.
 class UnfinishedFolder {
  public:
   UnfinishedFolder() = default;
@@ -109,7 +109,7 @@ struct NewGeneration {
   UnfinishedFolder folder;
 };
 
-// Local, on a leader, once its home's files are on the disk. Gives the generation its manifest. `shards`: by rank. FileError.
+// Local, on a leader, once its home's files are on the disk. Writes the manifest. `shards`: by rank. Throws FormatError.
 void write_manifest(NewGeneration const& made, std::span<WrittenShard const> shards);
 // Local, on a leader. Gives the generation its name. Throws FileError; after an error behind the naming, it is there.
 void give_name(NewGeneration& made);
@@ -119,7 +119,7 @@ void give_name(NewGeneration& made);
 // ever there in part, while their files are removed. `complete`: the numbers of restorable generations. Throws FileError.
 std::vector<std::int64_t> unname_old(NewGeneration const& made, std::span<std::int64_t const> complete);
 
-// Collective. Removes the generations without names, by all ranks of each home at the same time: a large file takes long.
+// Collective, and waits. Removes the leader's generations `gone`, nameless by now, by all ranks of its home at the same time.
 template <Communicator C>
 void remove_together(SessionCore<C>& core, char const* operation, NewGeneration const& made,
                      std::span<std::int64_t const> gone) {
@@ -137,9 +137,9 @@ void remove_together(SessionCore<C>& core, char const* operation, NewGeneration 
     remove_folder(made.directory + "/" + generation_name(number) + std::string{unfinished});
 }
 
-// Collective. Makes a generation of all ranks' files, by the leaders. Every rank has written its file, told as `mine`, or has
-// met `error`. In several homes each step is done in all before the next begins: the manifests, the names, and the removal of
-// old generations, which stay until the new one has its name everywhere.
+// Collective, and waits. Makes a generation of all ranks' files, by the leaders. Every rank has written its file, told as
+// `mine`, or has met `error`. In several homes each step is done in all before the next begins: the manifests, the names, and
+// the removal of old generations, which stay until the new one has its name everywhere. Throws Refused.
 template <Communicator C>
 void make_generations(SessionCore<C>& core, char const* operation, NewGeneration& made, WrittenShard const& mine,
                       std::optional<Error> const& error) {
@@ -188,8 +188,8 @@ void make_generations(SessionCore<C>& core, char const* operation, NewGeneration
   remove_together(core, operation, made, gone);
 }
 
-// Collective. Finds the homes: rank 0 makes a file, and each rank that does not see it makes one as well. Afterwards the folder
-// is there, without left files of earlier saves, and the session has its lock. `id`: of the save, for the names of these files.
+// Collective, and waits. Returns the homes: rank 0 makes a file, and so does each rank that does not see it. Afterwards the
+// folder is there, without left files, and the session has its lock. `id`: of the save, for these files. Throws Refused.
 template <Communicator C>
 Homes find_homes(SessionCore<C>& core, char const* operation, std::string const& directory, std::uint64_t id) {
   int const rank = core.topology.rank(), ranks = core.topology.size();
@@ -235,8 +235,8 @@ Homes find_homes(SessionCore<C>& core, char const* operation, std::string const&
   return homes;
 }
 
-// Collective. Begins a save, in the background or not: all ranks mean the same, nothing else goes on behind the steps, this
-// rank's part is planned, and the leaders have made the folders.
+// Collective, and waits. Begins a save, in the background or not: all ranks mean the same, nothing else goes on behind the
+// steps, `plan` has this rank's part, and the leaders have made the folders. Throws Refused for any rank's failure.
 template <Communicator C, class... Things>
 NewGeneration begin_save(SessionCore<C>& core, Operation operation, std::string const& directory, SaveOptions const& options,
                          SavePlan& plan, Things&... things) {
@@ -293,7 +293,7 @@ NewGeneration begin_save(SessionCore<C>& core, Operation operation, std::string 
 // The work of `Session::save`.
 template <>
 struct CheckpointWork<Operation::save> : WorkOnThings<Operation::save, Saved, SaveOptions> {
-  // Collective. Called by `run`.
+  // Collective, and waits. Returns once the generation has its name. Throws Refused, and the session goes on, if a rank fails.
   template <Communicator C, class... Things>
   static Saved work(SessionCore<C>& core, std::string const& directory, SaveOptions const& options, Things&... things) {
     int const rank = core.topology.rank();

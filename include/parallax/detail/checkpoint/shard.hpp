@@ -17,7 +17,7 @@
 namespace parallax::inline v0_2::detail {
 
 // The first look at a save, an archive: the tensors of this rank's file, their rows, and the small items. Of items equal on all
-// ranks, each writes a part.
+// ranks, each writes a part. Throws Error (mismatch) of an item shown twice.
 class SavePlan {
  public:
   static constexpr bool reads = false;
@@ -75,7 +75,7 @@ class SavePlan {
   std::string last_;
 };
 
-// A rank's file without its rows: their places, and the number of checksums. Owns the plan.
+// A rank's file without its rows: their places, and the number of checksums. Owns the plan; throws FormatError of a vast one.
 class ShardDraft {
  public:
   ShardDraft(SavePlan plan, std::uint64_t id, std::int64_t block_bytes)
@@ -90,12 +90,12 @@ class ShardDraft {
   }
 
   std::vector<SavePlan::PlannedItem> const& parts() const { return plan_.parts; }
-  // Returns the bytes of the file.
+  // Returns the number of the file's bytes.
   std::uint64_t size() const { return shard_.size; }
-  // Returns the manifest's part about it, once all checksums are taken.
+  // Returns the manifest's part about the file, owned by this, once all checksums are taken.
   WrittenShard& shard() { return shard_; }
 
-  // Returns the place of a part's rows in the file; `list_begin`: of the list of their numbers.
+  // Returns the byte of the file at which the rows of part number `part` begin; `list_begin`: the list of their numbers.
   std::uint64_t begin(std::size_t part) const { return layout_.begin(parts()[part].tensor); }
   std::uint64_t list_begin(std::size_t part) const { return layout_.begin(parts()[part].list); }
   // Returns the number of rows of a part under a checksum; `blocks`: the number of checksums.
@@ -104,7 +104,7 @@ class ShardDraft {
   std::uint64_t row_bytes(std::size_t part) const {
     return static_cast<std::uint64_t>(parts()[part].width) * parts()[part].type.bytes;
   }
-  // Takes the checksum of a whole block of a part.
+  // Takes the checksum of a part's block number `block`, whole in `rows`.
   void take_sum(std::size_t part, std::int64_t block, std::span<std::byte const> rows) {
     auto listed = parts()[part].numbers.list();
     if (!listed.empty()) {
@@ -147,8 +147,8 @@ class ShardDraft {
   std::vector<std::size_t> first_sums_;  // by part
 };
 
-// The second look, an archive as well: hands `Sink::rows(part, place, bytes)` the rows of each part, as they come. `place`: the
-// number of the first of them in the part.
+// The second look at a save, an archive as well: hands `Sink::rows(part, place, bytes)` the rows of each part, as they come.
+// `place`: the number of the first of them in the part. Refers to draft and sink. Throws the sink's errors.
 template <class Sink>
 class ShardRows {
  public:
@@ -183,15 +183,15 @@ class ShardRows {
   std::int64_t rows_seen_ = 0;
 };
 
-// A file written from the items' own memory, with checksums taken on the way. Refers to the draft.
+// A file written from the items' own memory, with checksums taken on the way. Owns the file. Refers to the draft.
 class ShardWriter {
  public:
-  // Creates the file. Throws FileError.
+  // Creates the file as PATH.part. Throws FileError, and FormatError if PATH is something else than a regular file.
   ShardWriter(std::string path, ShardDraft& draft) : draft_{&draft}, file_{std::move(path), draft.size(), true} {
     draft.put_known([&](std::uint64_t at, std::span<std::byte const> bytes) { file_.write(at, bytes); });
   }
 
-  // Writes rows; called by ShardRows.
+  // Writes the rows `bytes` of a part, from its row `place` on, and takes the checksums of whole blocks. Throws FileError.
   void rows(std::size_t part, std::int64_t place, std::span<std::byte const> bytes) {
     auto const row_bytes = static_cast<std::size_t>(draft_->row_bytes(part));
     std::uint64_t at = draft_->begin(part) + static_cast<std::uint64_t>(place) * row_bytes;
@@ -215,7 +215,7 @@ class ShardWriter {
       bytes = bytes.subspan(taken.size());
     }
   }
-  // Brings the file to the disk, under its name.
+  // Brings the file to the disk, and waits for it, under its name. Throws FileError, and FormatError if bytes are missing.
   void finish() {
     flush();
     file_.finish();
@@ -224,7 +224,7 @@ class ShardWriter {
  private:
   static constexpr std::size_t most_buffered = std::size_t{1} << 18;
 
-  // Writes. Small writes behind each other are written together.
+  // Writes `bytes` at byte `at`. Small writes behind each other are written together.
   void write(std::uint64_t at, std::span<std::byte const> bytes) {
     if (at != buffered_at_ + buffer_.size() || buffer_.size() + bytes.size() > most_buffered) flush();
     if (bytes.size() > most_buffered / 4) return file_.write(at, bytes);

@@ -38,9 +38,9 @@ class Signals {
   static constexpr int end = 65;
   // Returns true if a number is of the set.
   constexpr bool has(int number) const { return number > 0 && number < end && ((numbers_ >> (number - 1)) & 1) != 0; }
-  // Returns true if any is.
+  // Returns true if any number is of the set.
   constexpr bool any() const { return numbers_ != 0; }
-  // Returns true if a signal with another handler is left to the handler.
+  // Returns true if a signal is not watched while the program has a handler of its own for it.
   constexpr bool leaves(int number) const { return usual_ && number != SIGTERM && number != SIGINT && number != SIGHUP; }
 
  private:
@@ -97,7 +97,7 @@ class SignalWatch {
     }
   }
 
-  // Returns true if this process was sent one.
+  // Returns true if this process was sent a watched signal since the first of the present watches began.
   bool seen() const { return asked; }
 
  private:

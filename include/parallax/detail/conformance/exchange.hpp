@@ -24,7 +24,7 @@ struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Throws a Failure of this sentence unless it holds. Called by checks, on any rank.
+// Throws a Failure of this sentence unless `holds`.
 inline void require(bool holds, std::string const& sentence) {
   if (!holds) throw Failure{sentence};
 }
@@ -37,7 +37,7 @@ inline std::uint64_t mix(std::uint64_t x) {
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
   return x ^ (x >> 31);
 }
-// Returns a mix of several numbers, by their order.
+// Returns a mix of several numbers, another one in another order.
 template <class... More>
 std::uint64_t mix(std::uint64_t first, std::uint64_t second, More... more) {
   return mix(mix(first) ^ second, static_cast<std::uint64_t>(more)...);
@@ -63,9 +63,9 @@ class Dice {
   std::uint64_t state_;
 };
 
-// Content between blocks, never to change.
+// Content of bytes between blocks, never to change.
 inline constexpr std::byte gap{0xA5};
-// Returns the places of blocks in `memory`: in random order with gaps between them. `bytes(rank)` is the size of one.
+// Returns, by rank, the places of blocks in `memory`, in random order with gaps between. `bytes(rank)`: the bytes of one.
 template <class Bytes>
 std::vector<parallax::ByteRange> laid_out(int ranks, Dice& dice, std::vector<std::byte>& memory, Bytes const& bytes) {
   std::vector<parallax::ByteRange> blocks(static_cast<std::size_t>(ranks));
@@ -77,12 +77,12 @@ std::vector<parallax::ByteRange> laid_out(int ranks, Dice& dice, std::vector<std
   memory.assign(end, gap);
   return blocks;
 }
-// Fills a block with words, the first of them `word`. Words, not bytes, for these tests run under sanitizers.
+// Fills a block of `bytes` bytes with words, the first of them `word`. Words, not bytes, for these tests run under sanitizers.
 inline void fill(std::byte* block, std::size_t bytes, std::uint64_t word) {
   for (std::size_t i = 0; i < bytes; i += sizeof word, word += 0x9e3779b97f4a7c15u)
     std::memcpy(block + i, &word, std::min(sizeof word, bytes - i));
 }
-// Returns the sizes of blocks that all have this one, for a transfer.
+// Returns a function of (source, target), for a transfer of blocks that all have `bytes` bytes.
 inline auto even(std::size_t bytes) {
   return [bytes](int, int) { return bytes; };
 }
@@ -92,7 +92,7 @@ inline auto even(std::size_t bytes) {
 // transfer refers to it.
 class CheckedTransfer {
  public:
-  // The part of this communicator's rank. `bytes(source, target)` is the size of a block, the same on both.
+  // Makes the part of this communicator's rank. `bytes(source, target)` is the size of a block in bytes, the same on both.
   template <class C, class Bytes>
   CheckedTransfer(C const& comm, std::uint64_t seed, Bytes const& bytes) : rank_{comm.rank()} {
     // The places of blocks are this rank's own; sizes and contents are common.
@@ -113,7 +113,7 @@ class CheckedTransfer {
   // Returns the transfer to be posted, once. Refers to the memory of this object, which must outlive the request.
   parallax::Transfer transfer() const { return {send_.data(), to_, const_cast<std::byte*>(receive_.data()), from_}; }
 
-  // Called once the request is complete. Throws a Failure unless every block arrived and nothing else changed.
+  // Throws a Failure unless every block arrived and nothing else changed. Called once the request is complete.
   void check() const {
     // The first wrong byte is enough.
     if (receive_ != expected_) {
@@ -127,7 +127,7 @@ class CheckedTransfer {
   }
 
  private:
-  // Returns, in words, the block around a byte of the received memory.
+  // Returns, in words, the block around byte `at` of the received memory.
   std::string place(std::size_t at) const {
     for (std::size_t source = 0; source < from_.size(); ++source)
       if (at >= from_[source].offset && at < from_[source].offset + from_[source].bytes)
@@ -143,7 +143,7 @@ class CheckedTransfer {
   std::vector<std::byte> send_, receive_, expected_, sent_;
 };
 
-// Waits for a request, aborting the communicator after a failure, and checks that a complete request stays so.
+// Waits for a request. Throws its Error, after an abort of the communicator by it, and a Failure if it does not stay complete.
 template <class C, class R>
 void complete(C& comm, R& request) {
   try {
@@ -157,8 +157,8 @@ void complete(C& comm, R& request) {
   require(request.waiting_for() == -1, "a complete request waits for rank " + std::to_string(request.waiting_for()));
 }
 
-// Collective: tells every rank this rank's value, and returns all ranks' values, in their order. `none` stays where no value
-// arrives.
+// Collective, and waits. Tells every rank this rank's value, and returns all ranks' values, in their order. `none` stays where
+// no value arrives.
 template <class C, class T>
 std::vector<T> told_to_all(C& comm, T const& own, T const& none = {}) {
   auto const ranks = static_cast<std::size_t>(comm.size());
@@ -171,7 +171,7 @@ std::vector<T> told_to_all(C& comm, T const& own, T const& none = {}) {
   complete(comm, request);
   return all;
 }
-// Collective: returns once all ranks have read at the places told.
+// Collective, and waits. Returns once all ranks have read at the places told. Throws a Failure past the deadline.
 template <class C>
 void await_turns(C& comm) {
   comm.take_turn();
@@ -179,7 +179,7 @@ void await_turns(C& comm) {
     require(patience.pause(), "rank " + std::to_string(comm.unread()) + " does not end its turn");
 }
 
-// Returns true if `body` throws an Error of this code.
+// Returns true if `body` throws an Error of this code; false for another Error, or none.
 template <class Body>
 bool refuses(parallax::Errc code, Body const& body) {
   try {
@@ -190,7 +190,7 @@ bool refuses(parallax::Errc code, Body const& body) {
   return false;
 }
 
-// Collective. Runs one whole operation on a channel: posts it, waits for it, and checks it.
+// Collective, and waits. Runs one whole operation on a channel: posts it, waits for it, and checks it. Throws Error, Failure.
 template <class C>
 void exchange(C& comm, int channel, CheckedTransfer const& part) {
   auto request = comm.ialltoallv(channel, part.transfer());
@@ -198,8 +198,8 @@ void exchange(C& comm, int channel, CheckedTransfer const& part) {
   part.check();
 }
 
-// Runs exchanges. In the first, two ranks disagree on a size, and one of the two sizes is 0. An Error about it, or about a wait
-// in vain, is right; other bytes than the exchange's, or another Error, are not, and the Failure says a communicator's duty.
+// Runs `body`, exchanges. In the first, two ranks disagree on a size, and one of the two sizes is 0. An Error about it, or
+// about a wait in vain, is right; other bytes, or another Error, are thrown on, bytes as a Failure with a communicator's duty.
 template <class Body>
 void require_numbered_blocks(Body const& body) {
   try {
@@ -213,7 +213,7 @@ void require_numbered_blocks(Body const& body) {
   }
 }
 
-// Returns a size between nothing and some kilobytes; powers of ten often, for chunks of such a size end there.
+// Returns a block's size in bytes, from nothing to some kilobytes; powers of ten often, for chunks of such a size end there.
 inline std::size_t ragged(std::uint64_t seed, int source, int target) {
   Dice dice{mix(seed, 77u, source, target)};
   switch (dice.below(8)) {
@@ -228,13 +228,13 @@ inline std::size_t ragged(std::uint64_t seed, int source, int target) {
   }
 }
 
-// Collective: all ranks give the same seed. Runs one whole operation of ragged sizes on a channel.
+// Collective, and waits: all ranks give the same seed. Runs one whole operation of ragged sizes on a channel.
 template <class C>
 void exchange_ragged(C& comm, int channel, std::uint64_t seed) {
   exchange(comm, channel, CheckedTransfer{comm, seed, [&](int source, int target) { return ragged(seed, source, target); }});
 }
 
-// Runs body(comm) on every rank of a fresh communicator by the model; about any other type one assertion names its lack.
+// Runs body(comm) on every rank of a fresh communicator by the model. About any other type one assertion names its lack.
 template <class Model, class Body>
 void on_every_rank(Model const& model, std::chrono::nanoseconds deadline, Body const& body) {
   model.run(deadline, [&](auto& comm) {
@@ -244,7 +244,7 @@ void on_every_rank(Model const& model, std::chrono::nanoseconds deadline, Body c
   });
 }
 
-// Returns the number of ranks, known to the model alone.
+// Returns the number of ranks, known to the model alone: runs it once.
 template <class Model>
 int ranks_of(Model const& model) {
   int size = 0;
@@ -254,8 +254,8 @@ int ranks_of(Model const& model) {
   return size;
 }
 
-// Runs one check on all ranks of a fresh communicator: body(comm, seed) on each. Throws a Failure with the name of the check
-// and the seed.
+// Runs one check on all ranks of a fresh communicator: body(comm, seed) on each. Waits for all. Throws a Failure with the name
+// of the check and the seed.
 template <class Model, class Body>
 void check(Model const& model, std::uint64_t seed, std::chrono::nanoseconds deadline, std::string const& name,
            Body const& body) {

@@ -19,7 +19,7 @@ namespace parallax_conformance::inline v0_2 {
 
 // Check of the ranks: numbered 0 … size - 1, each once; and of a positive deadline.
 struct EveryRankIsThereOnce {
-  // On each rank: sends its number to all, and looks at theirs. The seed does not matter.
+  // Collective, and waits. Sends this rank's number to all, and looks at theirs. The seed does not matter.
   template <class C>
   void operator()(C& comm, std::uint64_t) const {
     auto const ranks = static_cast<std::size_t>(comm.size()), self = static_cast<std::size_t>(comm.rank());
@@ -33,7 +33,7 @@ struct EveryRankIsThereOnce {
 
 // Check of blocks of all sizes, with gaps between them: they arrive in their places.
 struct RaggedBlocks {
-  // On each rank: 60 exchanges of ragged sizes, one after another.
+  // Collective, and waits. Runs 60 exchanges of ragged sizes, one after another.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     for (std::uint64_t i = 0; i < 60; ++i) exchange_ragged(comm, 0, mix(seed, i));
@@ -42,7 +42,7 @@ struct RaggedBlocks {
 
 // Check of an operation without any sender: it completes.
 struct NothingAtAll {
-  // On each rank: five of them, one with blocks between, and one without memory.
+  // Collective, and waits. Runs five exchanges of nothing, one with blocks between, and one without memory.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     for (std::uint64_t i = 0; i < 5; ++i) exchange(comm, 0, CheckedTransfer{comm, mix(seed, i), even(0)});
@@ -56,7 +56,7 @@ struct NothingAtAll {
 
 // Check of operations with little to do for most ranks: they complete.
 struct OnePairOrOnlyOneself {
-  // On each rank: every rank sends to itself alone; then each rank in turn to the next one alone.
+  // Collective, and waits. Every rank sends to itself alone; then each rank in turn sends to the next one alone.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     exchange(comm, 0, CheckedTransfer{comm, seed, [](int s, int t) { return s == t ? std::size_t{777} : 0; }});
@@ -70,7 +70,7 @@ struct OnePairOrOnlyOneself {
 
 // Check of an allgatherv: every rank sends one block to all, and all read the same memory.
 struct OneBlockForAll {
-  // On each rank: ten of them, of ragged sizes.
+  // Collective, and waits. Runs ten such operations, of ragged sizes.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     auto const ranks = static_cast<std::size_t>(comm.size()), self = static_cast<std::size_t>(comm.rank());
@@ -97,7 +97,7 @@ struct OneBlockForAll {
 
 // Check of the order on one channel. Sizes are equal, so contents alone tell operations apart; ranks are late in turn.
 struct ManyInARow {
-  // On each rank: 300 operations, with a sleep before some of them.
+  // Collective, and waits. Runs 300 operations, with a sleep before some of them.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     Dice dice{mix(seed, static_cast<std::uint64_t>(comm.rank()))};
@@ -111,7 +111,7 @@ struct ManyInARow {
 // Check of the order across channels: every rank posts on all of them in an order of its own, tests them in another, and
 // completes them as they come.
 struct ChannelsAreIndependent {
-  // On each rank: ten rounds of an operation on each channel.
+  // Collective, and waits. Runs ten rounds of an operation on each channel.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     for (std::uint64_t round = 0; round < 10; ++round) {
@@ -146,7 +146,7 @@ struct ChannelsAreIndependent {
 // Check of `waiting_for`: it names the late rank, and nothing is complete before all have begun. The late rank posts only when
 // all others have named it.
 struct ALateRankIsNamed {
-  // On each rank: each rank is late once.
+  // Collective, and waits. Lets each rank be late once.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     for (int late = 0; late < comm.size() && comm.size() > 1; ++late) {
@@ -173,7 +173,7 @@ struct ALateRankIsNamed {
 
 // Check of blocks of megabytes, all ranks together: no small buffer holds them.
 struct BigBlocks {
-  // On each rank: one exchange of them.
+  // Collective, and waits. Runs one exchange of such blocks.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     auto const ranks = static_cast<std::size_t>(comm.size());
@@ -186,7 +186,7 @@ struct BigBlocks {
 
 // Check of requests, moved while under way, and assigned to once they are complete.
 struct RequestsMove {
-  // On each rank: two exchanges with moving requests.
+  // Collective, and waits. Runs two exchanges with moving requests.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     auto const bytes = even(40);
@@ -205,7 +205,7 @@ struct RequestsMove {
 
 // Check of a busy channel's refusal: while rank 0 waits for its peers, it posts again on the same channel.
 struct ABusyChannelIsMisuse {
-  // On each rank: rank 0 is refused before the others begin; then the operation completes, and another one on the channel.
+  // Collective, and waits. Rank 0 is refused before any other begins; then this operation completes, and one more.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     if (comm.size() == 1) return;
@@ -228,7 +228,7 @@ struct ABusyChannelIsMisuse {
 
 // Check of the all-reduce of a vendor's library, for a communicator that uses one.
 struct TheVendorsSum {
-  // On each rank: sums of both scalars, or nothing without such an all-reduce.
+  // Collective, and waits. Checks sums of both scalars, or nothing without such an all-reduce.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     if constexpr (parallax::VendorAllreduce<C>) {
@@ -267,7 +267,7 @@ struct TheVendorsSum {
 
 // Check of loans of memory: every rank adds its number to each peer's loan, in turns, and finds all ranks' sums at the end.
 struct LentMemoryIsReached {
-  // On each rank: ten times, or nothing if some rank cannot lend to this one.
+  // Collective, and waits. Lends ten times, or does nothing if some rank cannot lend to this one.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     if constexpr (parallax::LendsMemory<C>) {
@@ -278,13 +278,13 @@ struct LentMemoryIsReached {
   }
 
  private:
-  // A rank's word to the others about its loan: its place, and its number.
+  // A rank's word to the others about its loan: the place of its memory, and the loan's number.
   struct LoanNotice {
     parallax::Place place;
     std::uint64_t number;
   };
 
-  // Runs one loan of each rank, of a random length and place, to all others one after the other.
+  // Collective, and waits. Runs one loan of each rank, of a random length and place, to all others one after the other.
   template <class C>
   static void in_turns(C& comm, std::uint64_t seed) {
     auto const ranks = static_cast<std::size_t>(comm.size()), self = static_cast<std::size_t>(comm.rank());
@@ -322,7 +322,7 @@ struct LentMemoryIsReached {
 // Check of reading in place: every rank tells all others the place of its words, reads theirs, and changes its own as soon as
 // all have read. One of them has read before, at a place told to it alone.
 struct WordsAreReadInTurns {
-  // On each rank: a hundred turns, or nothing if ranks do not read in place.
+  // Collective, and waits. Runs a hundred turns, or nothing if ranks do not read in place.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     if constexpr (parallax::ReadsInPlace<C>) {

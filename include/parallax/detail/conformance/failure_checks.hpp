@@ -35,14 +35,14 @@ inline void require_same(int rank, parallax::Error const& seen, parallax::Error 
           "rank " + std::to_string(rank) + " got «" + seen.what() + "» instead of «" + expected.what() + "»");
 }
 
-// Returns the sizes of blocks on a rank, `others` but for those from the first rank to the last, about which these disagree.
+// Returns a rank's sizes of blocks: `others`, but from the first rank to the last `sent` on rank 0, `expected` on other ranks.
 template <class C>
 auto disputed(C const& comm, std::size_t sent, std::size_t expected, std::size_t others) {
   return [=, here = comm.rank() == 0 ? sent : expected, last = comm.size() - 1](int source, int target) {
     return source == 0 && target == last ? here : others;
   };
 }
-// Throws a Failure unless the Error seen by a rank is a mismatch with the blame on rank 0 and the size that was expected.
+// Throws a Failure unless the Error seen by a rank is a mismatch with the blame on rank 0 and the size `expected` in its words.
 inline void require_mismatch(int rank, parallax::Error const& error, std::size_t expected) {
   std::string const what = "rank " + std::to_string(rank) + " got «" + error.what() + "»";
   require(error.code() == parallax::Errc::mismatch, what + ", no mismatch");
@@ -56,7 +56,7 @@ struct DifferentSizesAreAMismatch {
   std::size_t sent,  // bytes from rank 0
       expected;      // bytes expected by the last rank
 
-  // On each rank but a single one: demands a mismatch with the blame on rank 0 and the size.
+  // Collective, and waits. Demands a mismatch with the blame on rank 0 and the size; nothing of a single rank.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     if (comm.size() == 1) return;
@@ -76,7 +76,7 @@ struct ABlockOfNothingIsNotConfused {
   std::size_t sent,  // bytes from rank 0
       expected;      // bytes expected by the last rank
 
-  // On each rank: the operation in question, and another one on the same channel.
+  // Collective, and waits. Runs the operation with the disputed size, and another one on the same channel.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     CheckedTransfer const part{comm, seed, disputed(comm, sent, expected, 0)};
@@ -93,7 +93,7 @@ struct AnAbortWakesAll {
   // The aborting rank.
   int aborter;
 
-  // On each rank: demands the same Error three times, the last time after an abort for another reason.
+  // Collective, and waits. Demands one Error three times, the last time after an abort for another reason.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     parallax::Error const reason{parallax::Errc::user_exception, aborter, "step", "words", "the reason"};
@@ -120,7 +120,7 @@ struct ARankThatStaysAwayIsNamed {
   // The absent rank.
   int missing;
 
-  // On each rank: demands such a timeout, and not much later than the deadline.
+  // Collective, and waits. Demands such a timeout, and not much later than the deadline.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     CheckedTransfer const part{comm, seed, even(32)};
@@ -135,7 +135,7 @@ struct ARankThatStaysAwayIsNamed {
 };
 
 // Runs body(is_culprit, leave) on a rank. The culprit, chosen by the seed, may call leave(), which aborts. Throws a Failure if
-// an Error of `body` does not have the culprit's number.
+// an Error of `body`, which ends there, does not have the culprit's number.
 template <class C, class Body>
 void with_culprit(C& comm, std::uint64_t seed, Body const& body) {
   int const culprit = static_cast<int>(mix(seed) % static_cast<std::uint64_t>(comm.size()));
@@ -149,7 +149,7 @@ void with_culprit(C& comm, std::uint64_t seed, Body const& body) {
 // Check of memory that goes too early. Ranks leave, and free their memory, at any moment of an exchange: no peer may touch it
 // any more (sanitizers watch).
 struct AbandonedMemoryIsLeftAlone {
-  // On each rank: a few exchanges. In one the culprit, chosen by the seed, may abort; all then get an Error with its number.
+  // Collective, and waits. Runs a few exchanges. The culprit, by the seed, aborts: all then get an Error with its number.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     Dice dice{mix(seed, static_cast<std::uint64_t>(comm.rank()))};
@@ -172,7 +172,7 @@ struct AbandonedMemoryIsLeftAlone {
 
 // Check of ranks that leave, and free words whose place they have told others, while these read them (sanitizers watch).
 struct AbandonedWordsAreLeftAlone {
-  // On each rank: a few turns, and in one of them perhaps an abort of the culprit; nothing if ranks do not read in place.
+  // Collective, and waits. Runs a few turns, the culprit perhaps with an abort; nothing if ranks do not read in place.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     if constexpr (parallax::ReadsInPlace<C>) {
@@ -201,7 +201,7 @@ struct AbandonedWordsAreLeftAlone {
 // Check of loans that end too early. Ranks leave, and free their lent memory, while others sum in it (sanitizers watch).
 // Complete sums are right.
 struct AbandonedLoansAreLeftAlone {
-  // On each rank: a few sums in lent memory, and in one of them perhaps an abort of the culprit; nothing if ranks do not lend.
+  // Collective, and waits. Runs a few sums in lent memory, the culprit perhaps with an abort; nothing if ranks do not lend.
   template <class C>
   void operator()(C& comm, std::uint64_t seed) const {
     if constexpr (parallax::LendsMemory<C>) {

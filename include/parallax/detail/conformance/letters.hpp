@@ -16,13 +16,13 @@
 
 namespace parallax_conformance::inline v0_2 {
 
-// The load of a mailbox.
+// A letter: the load of a mailbox.
 using parallax::Letter;
-// Requests or answers.
+// The lane of a letter: requests or answers.
 using parallax::LetterLane;
 
-// Returns the content of letter number `number` from one rank to another on a lane: a function of all of these, of any size.
-// Its first bytes are its number, if it has as many.
+// Returns the content of letter number `number` from one rank to another on a lane: a function of all of these, of `bytes`
+// bytes. Its first bytes are its number, if it has as many.
 inline std::vector<std::byte> words_of(std::uint64_t seed, LetterLane lane, int from, int to, std::uint64_t number,
                                        std::size_t bytes) {
   std::vector<std::byte> text(bytes);
@@ -47,11 +47,11 @@ class Correspondence {
   // Returns the number of letters taken by this rank from rank `from`.
   std::uint64_t taken(LetterLane lane, int from) const { return taken_[lane_index(lane)][static_cast<std::size_t>(from)]; }
 
-  // Returns the bytes of a letter, a function of its number as well.
+  // Returns the number of a letter's bytes, a function of its number as well.
   std::size_t size_of(LetterLane lane, int from, int to, std::uint64_t number) const {
     return ragged(mix(seed_, number, static_cast<std::uint64_t>(lane)), from, to);
   }
-  // Posts the next letter; false if refused. In several parts, some empty, in memory then overwritten: letters are copied.
+  // Posts the next letter, in several parts, some empty, overwritten then: letters are copied. Returns false if refused.
   bool post(LetterLane lane, int to) {
     std::uint64_t const number = posted(lane, to);
     auto text = words_of(seed_, lane, comm_->rank(), to, number, size_of(lane, comm_->rank(), to, number));
@@ -69,8 +69,8 @@ class Correspondence {
     else require(lane == LetterLane::requests, "an answer was refused");
     return gone;
   }
-  // Takes a letter of a rank, or of any for -1; returns its writer, or nothing if none was there. Throws a Failure unless it is
-  // the next one of its writer, and whole.
+  // Takes a letter of rank `from`, or of any for -1, without a wait. Returns its writer, or nothing if none was there. Throws a
+  // Failure unless it is the next one of its writer, and whole.
   std::optional<int> take(LetterLane lane, int from) {
     // A writer unlike any rank: it stays if no letter is taken.
     letter_.from = -2;
@@ -106,7 +106,7 @@ class Correspondence {
   Letter letter_;
 };
 
-// Calls `done` until it is true. Throws a Failure about `what` once `limit` has passed.
+// Waits: calls `done` until it is true. Throws a Failure about `what` once `limit` has passed.
 template <class Done>
 void until(std::string const& what, Done const& done, std::chrono::nanoseconds limit = std::chrono::seconds{30}) {
   auto const begin = std::chrono::steady_clock::now();
@@ -120,7 +120,7 @@ template <class C>
 void meet(C& comm, std::uint64_t seed) {
   exchange(comm, 0, CheckedTransfer{comm, seed, even(1)});
 }
-// Checks that the mailbox is empty once all ranks are here: nothing is left, nor comes. Collective, at the end of a check.
+// Collective, and waits, at the end of a check. Throws a Failure unless the mailbox is empty once all ranks are here.
 template <class C>
 void require_empty(C& comm, std::uint64_t seed) {
   meet(comm, mix(seed, 1u));

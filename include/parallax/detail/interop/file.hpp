@@ -35,7 +35,7 @@ class FormatError : public std::runtime_error {
   FormatError(std::string_view path, std::string_view detail)
       : std::runtime_error(std::string{path}.append(": ").append(detail)), path_{path}, detail_{detail} {}
 
-  // Returns the file, in the caller's words.
+  // Returns the path of the file, in the caller's words.
   std::string const& path() const noexcept { return path_; }
   // Returns the sentence without the path.
   std::string const& detail() const noexcept { return detail_; }
@@ -60,13 +60,13 @@ class FileError : public FormatError {
 
 namespace detail {
 
-// Returns the position of the first byte in no character of UTF-8 (RFC 3629), or the text's size.
+// Returns the position of the first byte in no character of UTF-8 (RFC 3629), or the text's size if there is none.
 std::size_t end_of_utf8(std::string_view text) noexcept;
 
 // Returns text of a file for messages: in quotes, at most 64 bytes, without control characters.
 std::string shown(std::string_view text);
 
-// Returns true, with a · b in `product`, unless it is above 2^64 - 1.
+// Returns true, and sets `product` to a · b; false if it is above 2^64 - 1, with another `product`.
 inline bool multiply(std::uint64_t a, std::uint64_t b, std::uint64_t& product) noexcept {
   return !__builtin_mul_overflow(a, b, &product);
 }
@@ -94,7 +94,7 @@ struct DtypeFacts {
   std::size_t size;
 };
 
-// The text of a file's header, read by its format's parser from the beginning on. Errors name their byte of the file.
+// The text of a file's header, read by its format's parser from the beginning on. Refers to text and path. Errors name a byte.
 class HeaderText {
  protected:
   // `begin`: the text's first byte in the file.
@@ -102,7 +102,7 @@ class HeaderText {
       : text_{text}, begin_of_text_{begin}, path_{path} {}
 
   [[noreturn]] void refuse(std::string_view detail) const { throw FormatError(path_, detail); }
-  // Refuses the next character, or the end of the text.
+  // Throws FormatError of this detail about the next character, or the end of the text.
   [[noreturn]] void fail(std::string_view detail) const {
     refuse(joined({detail, ", at byte ", begin_of_text_ + at_, at_ < text_.size() ? "" : ", where the header ends"}));
   }
@@ -112,7 +112,7 @@ class HeaderText {
   void skip_space() {
     while (is_at(' ') || is_at('\n') || is_at('\r') || is_at('\t')) ++at_;
   }
-  // Goes on behind spaces and a `c`. Returns false if there is another character.
+  // Skips spaces and a `c` behind them. Returns false if there is another character, which stays the next one.
   bool closes(char c) {
     skip_space();
     if (!is_at(c)) return false;
@@ -122,7 +122,7 @@ class HeaderText {
   void expect(char c) {
     if (!closes(c)) fail(std::string{"expected "} + c);
   }
-  // Reads an integer from 0 on. `subject`: its name in errors; `none`: the error without a digit.
+  // Reads an integer from 0 on. `subject`: its name in errors; `none`: the error without a digit. FormatError: another text.
   std::uint64_t number(std::string const& subject, std::string_view none) {
     skip_space();
     if (is_at('-')) fail(subject + " is negative");
@@ -144,7 +144,7 @@ class HeaderText {
   std::string_view path_;
 };
 
-// Returns bytes of a file as elements of T. `subject` names them, for the error if they are not aligned for T.
+// Returns a view of `bytes` as elements of T; a rest is left out. FormatError, with `subject`: they are not aligned for T.
 template <class T>
 std::span<T const> elements(std::span<std::byte const> bytes, std::string_view path, std::string_view subject) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -154,7 +154,7 @@ std::span<T const> elements(std::span<std::byte const> bytes, std::string_view p
   return {reinterpret_cast<T const*>(bytes.data()), bytes.size() / sizeof(T)};
 }
 
-// A file descriptor, closed at the end.
+// A file descriptor, or -1 for none. Owns the descriptor: closes it at the end. A move assignment swaps two.
 class Descriptor {
  public:
   explicit Descriptor(int number = -1) noexcept : number_{number} {}
@@ -169,31 +169,31 @@ class Descriptor {
 
   int number() const noexcept { return number_; }
   bool is_open() const noexcept { return number_ >= 0; }
-  // Closes, and returns the result of close().
+  // Closes the descriptor. Returns the result of close(), -1 with errno after a failure; this has none then.
   int close() noexcept { return ::close(std::exchange(number_, -1)); }
 
  private:
   int number_;
 };
 
-// Opens a file. If the call fails, the descriptor is not open, and errno says why.
+// Opens a file, not to be inherited by programs. If the call fails, the descriptor is not open, and errno says why.
 inline Descriptor open_file(std::string const& path, int flags) noexcept {
   return Descriptor{open_descriptor(path.c_str(), flags)};
 }
 
-// Makes a new file, to be written; likewise.
+// Makes a new file, to be written. If it exists, or the call fails, the descriptor is not open, and errno says why.
 inline Descriptor make_file(std::string const& path, ::mode_t mode) noexcept {
   return Descriptor{make_descriptor(path.c_str(), O_WRONLY, mode)};
 }
 
-// Brings the names in a folder to the disk, as far as its mount can: a folder that cannot be opened to be read, or cannot be
-// brought to the disk at all, is left to the system. Throws FileError of other failures.
+// Brings the names in a folder to the disk, and waits, as far as its mount can: a folder that cannot be opened to be read, or
+// cannot be brought to the disk at all, is left to the system. Throws FileError of other failures.
 void sync_folder(std::string const& folder);
 
-// Throws FormatError with the kind of a file that is not regular.
+// Throws FormatError, with the kind of the file `path`, unless its `status` is a regular file's.
 void check_regular(struct ::stat const& status, std::string_view path);
 
-// The written bytes of a file: in any order, any number of times.
+// The written bytes of a file: intervals in any order, any number of times. Owns their list.
 class Intervals {
  public:
   void add(std::uint64_t begin, std::uint64_t end) {
@@ -255,9 +255,9 @@ class MappedFile {
     if (begin == MAP_FAILED) throw FileError(path_, "mmap", errno);
     bytes_ = {static_cast<std::byte const*>(begin), static_cast<std::size_t>(status.st_size)};
   }
-  // Views of `other`'s bytes stay valid.
+  // Views of `other`'s bytes stay valid, as long as this object; `other` has none.
   MappedFile(MappedFile&& other) noexcept : path_{std::move(other.path_)}, bytes_{std::exchange(other.bytes_, {})} {}
-  // Likewise; `other` takes over the mapping of this object.
+  // Swaps the mappings: `other` takes over this object's. Views stay valid as long as their mapping's new owner.
   MappedFile& operator=(MappedFile&& other) noexcept {
     std::swap(path_, other.path_);
     std::swap(bytes_, other.bytes_);
@@ -281,7 +281,7 @@ class MappedFile {
 // a time; a PATH.part left behind is removed. Not thread-safe.
 class NewFile {
  public:
-  // Creates PATH.part, for `size` bytes. Refuses a PATH of anything but a regular file. `early`: the disk begins with written
+  // Creates PATH.part, for `size` bytes. FormatError: PATH is there, and no regular file. `early`: the disk begins with written
   // bytes while the rest is still to come. finish() then waits for less; meanwhile it takes more of other threads' time.
   // FileError: a system call failed, or the process may write no file of this size (RLIMIT_FSIZE: EFBIG, no signal).
   NewFile(std::string path, std::uint64_t size, bool early = false)
@@ -307,7 +307,7 @@ class NewFile {
   std::string const& path() const noexcept { return path_; }
   // Returns the number of bytes of the complete file.
   std::uint64_t size() const noexcept { return size_; }
-  // Returns the first byte not written yet, or size().
+  // Returns the number of the first byte not written yet, or size() if there is none.
   std::uint64_t first_missing() { return written_.first_missing(size_); }
 
   // Writes `bytes` at byte `at` of the file. A byte written again has its last value. FormatError: behind the end, or after
@@ -330,16 +330,16 @@ class NewFile {
     if (early_) begin_writing_back(end - begin);
   }
 
-  // Brings the file to the disk (fsync), names it PATH, and brings the name to the disk if the mount can. An earlier file at
-  // PATH is replaced at once or not at all. FormatError: bytes are missing, or somebody else replaced PATH.part. FileError: a
-  // system call failed. Either leaves PATH as it was, unless it was the folder's fsync.
+  // Brings the file to the disk (fsync, which waits), names it PATH, and brings the name to the disk if the mount can. An
+  // earlier file at PATH is replaced at once or not at all. FormatError: bytes are missing, somebody else replaced PATH.part,
+  // or it is finished. FileError: a system call failed. Either leaves PATH as it was, unless it was the folder's fsync.
   void finish() {
     hand_over();
     std::size_t const slash = path_.rfind('/');
     detail::sync_folder(slash == std::string::npos ? "." : path_.substr(0, slash + 1));
   }
-  // Finishes likewise, but the name need not be on the disk, and the folder is not touched behind it. For a file whose reader
-  // may take it away, folder and all, as soon as it is there.
+  // Finishes as finish() does, with its errors, but the name need not be on the disk, and the folder is not touched behind it.
+  // For a file whose reader may take it away, folder and all, as soon as it is there.
   void hand_over() {
     if (!file_.is_open()) throw FormatError(path_, "finished already");
     if (std::uint64_t const missing = first_missing(); missing < size_)

@@ -10,7 +10,7 @@ namespace detail {
 // A parser of the one Python dictionary in a header: three fields in any order.
 class Parser : HeaderText {
  public:
-  // `begin`: the file's byte behind the dictionary.
+  // Refers to text and path. `begin`: the file's byte behind the dictionary. Members throw FormatError of another text.
   Parser(std::string_view text, std::uint64_t begin, std::uint64_t file_size, std::string_view path)
       : HeaderText{text, begin - text.size(), path}, begin_{begin}, file_size_{file_size} {}
 

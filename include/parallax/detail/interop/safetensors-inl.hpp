@@ -41,7 +41,7 @@ class Parser : HeaderText {
     return std::move(header_);
   }
 
-  // Returns the shape that begins at `at`, of an accepted header.
+  // Returns the shape that begins at `at`, behind its bracket, in the text of an accepted header.
   static std::vector<std::uint64_t> shape(std::string_view text, std::size_t at) {
     Parser parser{text, 0, {}};
     parser.at_ = at;
@@ -56,12 +56,12 @@ class Parser : HeaderText {
     refuse("tensor " + shown(header_.view(tensor)) + ": " + std::string{detail});
   }
 
-  // Enters an object or array. Returns true if it has an entry.
+  // Enters an object or array. Returns true if it has an entry, false behind its end. Throws FormatError of another text.
   bool opens(char open, char close) {
     expect(open);
     return !closes(close);
   }
-  // Goes on behind an entry. Returns true if there is another.
+  // Goes on behind an entry. Returns true if there is another, false behind the end. Throws FormatError of another text.
   bool goes_on(char close) {
     if (closes(',')) return true;
     if (!closes(close)) fail(std::string{"expected , or "} + close);
@@ -85,7 +85,7 @@ class Parser : HeaderText {
     return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(at_++ - begin)};
   }
 
-  // Reads the rest of a string from its first escape on, and takes over the part before it.
+  // Reads the rest of a string from its first escape on, and takes over the part before it, from `begin` on.
   StringPlace unescape(std::size_t begin) {
     std::vector<char>& out = header_.unescaped_;
     out.reserve(text_.size());  // more is never used
@@ -126,7 +126,7 @@ class Parser : HeaderText {
     put(0x80 | (code & 0x3f));
   }
 
-  // Returns the number of uXXXX.
+  // Returns the number of uXXXX, behind its backslash. Throws FormatError of another text.
   std::uint32_t hex_escape() {
     if (!is_at('u')) fail("an escape is not known");
     std::uint32_t code = 0;
@@ -186,7 +186,7 @@ class Parser : HeaderText {
     refuse(tensor, "dtype " + shown(name) + " is not known");
   }
 
-  // Checks a shape, and returns its number of elements.
+  // Reads a shape into `entry`, and returns its number of elements. Throws FormatError if it is none, or too large.
   std::uint64_t shape(Entry& entry) {
     std::uint64_t elements = 1;
     expect('[');
@@ -215,7 +215,7 @@ class Parser : HeaderText {
     return "[" + std::to_string(entry.begin) + ", " + std::to_string(entry.end) + "]";
   }
 
-  // Checks that every byte of the data belongs to one tensor.
+  // Checks that every byte of the data belongs to one tensor; else throws FormatError. Needs the entries in order.
   void check_data() {
     std::uint64_t end = 0;
     for (Entry const& entry : header_.entries_) {
@@ -229,7 +229,7 @@ class Parser : HeaderText {
     if (end != data_size_) refuse(std::to_string(data_size_ - end) + " bytes at the file's end belong to no tensor");
   }
 
-  // Checks that no name is there twice. Puts the entries into the order of their bytes.
+  // Puts the entries into the order of their bytes. Throws FormatError if a name, or a key of the metadata, is there twice.
   void check_names() {
     heap_sort(std::span{header_.entries_}, [](Entry const& a, Entry const& b) {
       return a.begin != b.begin ? a.begin < b.begin : a.end != b.end ? a.end < b.end : a.shape_at < b.shape_at;
