@@ -11,31 +11,31 @@
 namespace parallax::inline v0_2::detail {
 
 // A holder says so before looking for an open loan, and an owner closes its loan before looking for holders: so one of the two
-// sees the other. Holders are told apart, for one may be gone.
+// sees the other. Holders are told apart, for one may be gone. Local: waits for nobody, throws nothing.
 class Loans {
  public:
-  // Local. `memory`: the same on all ranks of the host, zeros at first, of `memory_bytes` or more. `self`: this rank's place.
+  // `memory`: the same on all ranks of the host, zeros at first, of `memory_bytes`; outlives this. `self`: this rank's place.
   Loans(std::byte* memory, std::size_t ranks, std::size_t self)
       : open_{reinterpret_cast<Open*>(memory)},
         holds_{reinterpret_cast<std::atomic<std::uint32_t>*>(memory + channels * ranks * sizeof(Open))},
         ranks_{ranks},
         self_{self} {}
-  // Returns the bytes for so many ranks.
+  // Returns the bytes of memory needed for so many ranks. A rank's place is its index among the ranks of the host.
   static constexpr std::size_t memory_bytes(std::size_t ranks) {
     return (channels * ranks * (sizeof(Open) + ranks * sizeof(std::uint32_t)) + 63) / 64 * 64;
   }
 
-  // Opens a loan of this rank's, and returns its number: from 1, and never the same again.
+  // Opens this rank's loan on a channel with none open, and returns its number: from 1, and never the same again.
   std::uint64_t open(int channel) {
     word(channel, self_).store(++made_);
     return made_;
   }
-  // Closes the loan: no peer begins to hold it any more.
+  // Closes this rank's loan on the channel: no peer begins to hold it any more, and `held` tells of those who do.
   void close(int channel) { word(channel, self_).store(0); }
-  // Returns true if the rank at that place holds a loan of this one's.
+  // Returns true if the rank at place `holder` holds this rank's loan on the channel, open or closed.
   bool held(int channel, std::size_t holder) const { return hold_of(channel, self_, holder).load() != 0; }
 
-  // Holds a loan of the rank at that place, if still open. Returns true if it is held.
+  // Holds loan `number` of the rank at place `owner`, if it is still open. Returns true if so: it is held until `release`.
   bool hold(int channel, std::size_t owner, std::uint64_t number) {
     hold_of(channel, owner, self_).store(1);
     if (word(channel, owner).load() == number) return true;

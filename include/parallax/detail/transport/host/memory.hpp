@@ -1,5 +1,4 @@
-// Memory mapped by all ranks of a host together, and the way to it. Backends whose ranks are processes include it: each brings
-// a meeting of its own.
+// Memory mapped by all ranks of a host together. Backends with processes as ranks include it, each with a meeting of its own.
 #pragma once
 
 #include <cstddef>
@@ -12,25 +11,26 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Communication of a host's ranks before they share memory. Both functions are collective over them, and may throw.
+// Communication of a host's ranks before they share memory. Both functions are collective over these ranks, wait for all of
+// them, and throw the errors of the transport.
 class HostMeeting {
  public:
-  // Returns the places shown by all ranks, by place on the host. `mine`: this rank's.
+  // Returns each rank's Place of memory to be found by the others, in the order of the host's ranks. `mine`: this rank's.
   virtual List<Place> gather(Place const& mine) = 0;
-  // Returns true if all say yes, on every rank alike.
+  // Returns true, on every rank alike, if all ranks gave true.
   virtual bool all(bool mine) = 0;
 
  protected:
   ~HostMeeting() = default;
 };
 
-// Such memory as mapped by this process, once for all of its ranks if they are threads: so tools that watch memory by its
-// address, like sanitizers, see them meet. Under any thread.
+// Owner of this process's mappings of HostMemory, each made once for all ranks here if they are threads: so tools that watch
+// memory by its address, like sanitizers, see these ranks meet. Any thread may call it, under a lock.
 class HostMappings {
  public:
-  // Returns the memory at that place, for one more rank; none if it cannot be found.
+  // Returns the mapping of that place's file, made or shared, until this rank's `drop`; `memory` is null if it is not found.
   NamelessFile find(Place const& place);
-  // Counts a rank less; after the last one the memory is unmapped.
+  // Counts a rank less for a mapping returned by `find`; after its last rank it is unmapped.
   void drop(NamelessFile const& file) noexcept;
 
  private:
@@ -44,22 +44,22 @@ class HostMappings {
 
 inline HostMappings host_mappings;
 
-// Memory of a host; holds its mapping. It is a file without a name, of the host's first rank: nothing of it is left behind,
-// however the job ends. Its content stays until the last rank has gone.
+// Memory of a host; holds its mapping. The memory is a file without a name, of the host's first rank: nothing of it is left
+// behind, however the job ends. Its content stays until the last rank has gone.
 class HostMemory {
  public:
   HostMemory() = default;
-  // Collective over the ranks of the host; this one has place `self`. Zeros. `data` is null on all of them if one could not
-  // find a place shown by another: then none reaches memory of others.
+  // Collective over the ranks of the host; waits for them by `host`, used only here, and throws its errors. `self`: this rank's
+  // index on the host. Maps `bytes` zeros; `data` is null on all ranks if one could not find a place shown by another.
   PARALLAX_COLD HostMemory(HostMeeting& host, std::size_t self, std::size_t bytes);
   HostMemory(HostMemory&&) = delete;
   ~HostMemory();
 
-  // Returns the memory, at another address in every process; null if there is none.
+  // Returns the memory, at another address in every process, good as long as this object; null if there is none.
   std::byte* data() const { return mapping_.memory; }
 
  private:
-  // Takes back the place shown by this rank, and does without the memory.
+  // Takes back this rank's place shown to others (`hide`), or lets go of the host's memory (`leave`). Local.
   void hide() noexcept;
   void leave() noexcept;
 

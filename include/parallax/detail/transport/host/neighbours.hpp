@@ -21,29 +21,29 @@ namespace parallax::inline v0_2::detail {
 // Exchanges between this rank and the others of its host. Every (channel, sender, receiver) has a box; in it the sender
 // announces a block by its operation's number. A small block lies in the box itself. A larger one is streamed through the ring
 // of (sender, receiver) once the receiver wants it, so the content of a ring is always being read; a ring carries one block at
-// a time.
+// a time. All functions are local, and none waits.
 class Neighbours {
  public:
-  // Local. `memory`: the same on all ranks of the host, zeros at first, of `memory_bytes` or more; it must outlive this object.
-  // `ranks[i]`: the rank, in the communicator, of the host's i-th.
+  // `memory`: the same on all ranks of the host, zeros at first, of `memory_bytes` or more; it must outlive this object.
+  // `ranks[i]`: the rank, in the communicator, of the host's i-th. `rank` and `size`: this rank's, and the communicator's.
   Neighbours(std::byte* memory, List<int> ranks, int rank, int size);
-  // Returns the bytes for so many ranks.
+  // Returns the bytes of memory needed for so many ranks of a host.
   static std::size_t memory_bytes(std::size_t ranks);
 
-  // Returns true if blocks to and from this rank go through shared memory.
+  // Returns true if that rank of the communicator is one of this host: its blocks go through shared memory.
   bool has(int rank) const { return place_[static_cast<std::size_t>(rank)] >= 0; }
 
-  // Local. Posts a block of this rank's operation `number` on the channel, for a rank of this host by its number in the
-  // communicator. The memory must stay until the channel is complete or given up.
+  // Posts a block of this rank's operation `number` on the channel, for a rank of this host by its number in the communicator.
+  // The block's memory must stay until the channel is complete or given up.
   void send(int channel, std::uint64_t number, int rank, std::byte const* data, std::size_t bytes);
-  // Local. Posts the receipt of a block. The memory must stay until the channel is complete or withdrawn.
+  // Posts the receipt of `rank`'s block of operation `number`. Its memory must stay until the channel is complete or withdrawn.
   void receive(int channel, std::uint64_t number, int rank, std::byte* data, std::size_t bytes);
 
-  // Local. Moves on all posted blocks. Calls `fail`, which throws, with Error (mismatch) about an unexpected block.
+  // Moves on all posted blocks. Calls `fail`, which throws, with Error (mismatch) for a block left out or of another size.
   void progress(void (*fail)(Error const&));
-  // Moves on blocks of this rank, and none to it.
+  // Moves on the blocks sent by this rank, and none to it. Throws nothing.
   void progress_sends();
-  // Calls `told(place, rank)` for each rank with changes since the last call; true if there was one.
+  // Calls `told(index on the host, rank)` for each rank with changes made for it since the last call. True if there was one.
   template <class Told>
   bool tell(Told&& told) {
     if (!any_changed_) return false;
@@ -52,27 +52,27 @@ class Neighbours {
       if (std::exchange(changed_[i], 0)) told(i, ranks_[i]);
     return true;
   }
-  // Returns a rank that has not delivered or not taken a block of the channel, or -1.
+  // Returns a rank that has not delivered a block of the channel, else one that has not taken one, or -1.
   int waiting_for(int channel) const;
-  // Returns a rank that has not taken a block of the channel, or -1.
+  // Returns a rank whose block of the channel is not yet all in the shared memory, where it is taken from; or -1.
   int untaken(int channel) const { return rank_of(sends_, channel); }
-  // Returns true if nothing of the channel is on its way to or from this rank.
+  // Returns true if this rank has no posted block of the channel any more: all came, and the memory of all is the caller's.
   bool complete(int channel) const { return waiting_for(channel) < 0; }
-  // Returns true if a block of the channel is on its way to or from that rank.
+  // Returns true if a block of the channel is still posted here, to that rank or from it.
   bool needs(int channel, int rank) const;
-  // Local. Ends all receipts of the channel.
+  // Ends all receipts of the channel: their memory is not written any more. Sends stay.
   void withdraw(int channel);
-  // Local. Ends all receipts and sends of the channel; their memory is not read any more. A block half way through a ring makes
-  // the ring unusable: a later wait for the ring is in vain.
+  // Ends all receipts and sends of the channel; their memory is neither read nor written any more. A block half way through a
+  // ring makes the ring unusable: a later wait for the ring is in vain.
   void give_up(int channel);
 
   // An unexpected block: its sender, or -1 if there is none, and its channel.
   struct Stray {
     int rank = -1, channel = 0;
   };
-  // Returns a block that came and that no operation expected.
+  // Returns, when nothing is posted, a block that came and that no operation expected.
   Stray stray() const;
-  // Returns a block likewise, if a later operation has come upon it.
+  // Returns the last block, of an operation finished here without it, that a later operation has come upon.
   Stray passed_over() const { return stray_; }
 
  private:
@@ -98,9 +98,9 @@ class Neighbours {
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-  // Of a block: not begun, in the ring or in part, given up there, or over.
+  // Progress of a block: not begun in a ring, part of it in the ring or through, given up there, or over.
   enum class Stage : unsigned char { waiting, streaming, stuck, done };
-  // A block in the order of posting: of this rank's on its way out, or expected by it.
+  // A block in the order of posting: one that this rank sends, or one that it expects.
   template <class Byte>
   struct Block {
     int channel, rank;
@@ -116,33 +116,33 @@ class Neighbours {
   // Returns the bytes of a ring: small enough for the caches, and for a container's default of shared memory, 64 MB.
   static std::size_t ring_size(std::size_t ranks);
 
-  // Returns the box of a channel and of two places in `ranks_`.
+  // Returns the box of a channel, for a sender and a receiver by their indices in `ranks_`.
   Box& box_of(int channel, std::size_t from, std::size_t to) const;
-  // Returns a ring. All lie behind the boxes.
+  // Returns the ring of a sender and a receiver, by index. All rings lie behind the boxes.
   Ring& ring_of(std::size_t from, std::size_t to) const;
-  // Returns the memory of a ring. All lie behind the rings.
+  // Returns the `ring_bytes_` of content of the ring of a sender and a receiver. All contents lie behind the rings.
   std::byte* memory_of(std::size_t from, std::size_t to) const;
-  // Returns the place of a rank of this host.
+  // Returns the index in `ranks_` of a rank of this host.
   std::size_t at(int rank) const { return static_cast<std::size_t>(place_[static_cast<std::size_t>(rank)]); }
 
-  // Notes a change of memory, unknown to that rank.
+  // Notes for `tell` a change of memory, unknown to the rank with that index.
   void change(std::size_t place) { changed_[place] = any_changed_ = true; }
 
-  // Returns the rank of the first unfinished block of a channel, or -1.
+  // Returns the rank of the first of these blocks on a channel, or -1.
   template <class Blocks>
   static int rank_of(Blocks const& blocks, int channel) {
     for (auto const& block : blocks)
       if (block.channel == channel) return block.rank;
     return -1;
   }
-  // Takes block i out, or goes on to the next.
+  // Takes block i out if it is done, else increments i.
   template <class Blocks>
   static void drop_if_done(Blocks& blocks, std::size_t& i) {
     if (blocks[i].stage != Stage::done) return void(++i);
     blocks.drop(i);  // in order: a ring serves the first to come
   }
 
-  // Copies the next run of a block at `position` of a ring: not beyond `limit`, nor beyond the ring's end.
+  // Calls copy(offset, bytes) for a run of `left` bytes at `position` of a ring, up to `limit` or its end. Returns its bytes.
   template <class Copy>
   std::size_t move(std::uint64_t position, std::uint64_t limit, std::size_t left, Copy&& copy) const {
     std::size_t const offset = static_cast<std::size_t>(position % ring_bytes_);
@@ -155,10 +155,10 @@ class Neighbours {
 
   // Takes a block as far as the receiver and the ring allow: into its box, or run by run through the ring.
   void advance(Outgoing& block);
-  // Returns true if another block is on its way through the ring to this rank.
+  // Returns true if a block is passing through the ring to that rank, or was given up there.
   bool busy(int rank) const;
 
-  // Takes a block in as far as it has come. A small one of a finished operation is taken as a stray, so its sender can go on.
+  // Takes a block in as far as it has come. A small one of a finished operation is noted as a stray, so its sender can go on.
   void advance(Incoming& block, void (*fail)(Error const&));
 
   List<int> ranks_;  // of this host

@@ -59,7 +59,7 @@ PARALLAX_INLINE void MpiEndpoint::duplicate(MPI_Comm parent) {
   mpi_check(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }
 
-// Tells every rank the ranks of each host, and finds options on which the ranks disagree.
+// Tells every rank the ranks of each host, and finds the options that differ between ranks.
 PARALLAX_INLINE void MpiEndpoint::agree() {
   struct Host {
     MPI_Comm comm = MPI_COMM_NULL;

@@ -5,7 +5,7 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Does this in a thread of its own, with nobody to wait for it. Returns false if there is none to be had.
+// Calls work(given) in a thread of its own, which nobody waits for. Returns false, uncalled, if there is no thread to be had.
 inline bool beside(void* (*work)(void*), void* given) {
   pthread_t thread;
   bool const made = pthread_create(&thread, nullptr, work, given) == 0;
@@ -48,7 +48,7 @@ PARALLAX_INLINE void MpiEnd::now(int rank, std::string_view report, int culprit,
   abort();
 }
 
-// Notes the end of the job in MPI's own memory. Returns false after a note by another version of the library.
+// Notes the end of the job in MPI's own memory. Returns false if such a note is there, by another version of the library.
 inline bool ends_first() {
   constexpr std::string_view mark = "parallax ends this job";
   std::array<char, MPI_MAX_OBJECT_NAME> name{};

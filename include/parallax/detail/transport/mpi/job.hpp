@@ -34,21 +34,21 @@ namespace parallax::inline v0_2 {
 // `finish` exits with it, too.
 inline constexpr int mpi_abort_code = abort_code;
 
-// Opt-in. Initialises MPI (MPI_THREAD_SERIALIZED, for a ProgressThread) unless somebody has, and finalises its own
-// initialisation. If an exception leaves its scope, peers may wait for this rank for ever and MPI_Finalize for them: it reports
-// on stderr, and the job ends with `mpi_abort_code` within a second. Construct it first, so it is destroyed last.
+// Opt-in owner of MPI's initialisation (MPI_THREAD_SERIALIZED, for a ProgressThread), unless MPI is initialised; it finalises
+// MPI then. If an exception leaves its scope, peers may wait for this rank for ever and MPI_Finalize for them: it reports on
+// stderr, and the job ends with `mpi_abort_code` within a second. Construct it first, so it is destroyed last.
 class MpiEnvironment {
  public:
-  // Without arguments for MPI. Error (transport) if MPI cannot be initialised.
+  // Initialises MPI, with all processes of the job, unless it is. Throws Error (transport) if MPI cannot be initialised.
   MpiEnvironment() { initialise(nullptr, nullptr); }
-  // With the arguments of `main`. MPI may take its own out of them.
+  // Initialises MPI, like the constructor without arguments, with those of `main`. MPI may take its own out of them.
   MpiEnvironment(int& argc, char**& argv) { initialise(&argc, &argv); }
   MpiEnvironment(MpiEnvironment&&) = delete;
-  // Collective, as MPI_Finalize, if it initialised MPI and no exception is unwinding; else local.
+  // Waits for all ranks in MPI_Finalize if this object initialised MPI and no exception is unwinding; else it is local.
   ~MpiEnvironment();
 
  private:
-  // Initialises MPI unless somebody has. Null pointers: no arguments.
+  // Initialises MPI unless it is. Null pointers: no arguments. Throws Error (transport) if MPI cannot be initialised.
   void initialise(int* argc, char*** argv);
 
   // True if MPI was initialised here; and the number of exceptions then unwinding.
@@ -77,34 +77,34 @@ class MpiStart {
   MpiStart(MpiStart&&) = delete;
 
  private:
-  // Called by `exit`.
+  // Says on stderr, during a guard's lifetime, why MPI ended this process, if that can be told. Called by `exit`.
   static void at_exit();
 
   static inline bool lasts_ = false;
 };
 
-// The end of this process's job: by one thread, the main one or a grace's, and with one report.
+// The end of this process's job: by one thread, the main one or the one that `soon` makes, and with one report.
 class MpiEnd {
  public:
   // Says the report on stderr, the lines `before` it, and ends the job. Ranks often find the same failure together: they take
-  // turns, so one reports: `culprit`, if known, and half a second later the others.
+  // turns, so one reports: rank `culprit`, if known (not -1), and half a second later the others. `rank`: this one.
   [[noreturn]] static void now(int rank, std::string_view report, int culprit = -1, std::string_view before = {});
 
-  // Does so after a second. This returns meanwhile, for the handler of the exception at hand to explain it. The report is said
-  // `at_once`, or after the second, if the job lasts so long. If the system makes no thread for the second, run_mpi ends the
-  // job, for it handles all errors of its body; elsewhere this function does.
+  // Ends the job a second later, in a thread of its own. Returns at once, for the handler of the exception at hand to explain
+  // it. The report is said `at_once`, or after the second, if the job lasts so long. If the system makes no thread, run_mpi
+  // ends the job, for it handles all errors of its body; elsewhere this function waits the second and ends it.
   static void soon(int rank, std::string_view report, bool at_once);
 
-  // Waits, within reason, for the end by another thread or rank. Says and does it itself if there is no such thread.
+  // Waits two seconds for the end by another thread or rank, then exits. If `soon` got no thread, ends the job with its report.
   [[noreturn]] static void await();
 
-  // Ends the job at the process's exit before the second is over: the handler has said its words.
+  // Ends the job at the process's exit within the second of `soon`, if its report was said; else does as `await`.
   [[noreturn]] static void at_exit();
   // Returns true if this thread ends the job: MPI_Abort may call `exit`.
   static bool here() { return here_; }
 
  private:
-  // Says a line, deleted by nobody, after a second, and ends the job, unless somebody does already.
+  // Says a line (a std::string, deleted by nobody) after a second, and ends the job. Returns null if another thread ends it.
   static void* end_after_a_second(void* line);
   // Returns the line for stderr, with a communicator's last error, if it is another one.
   static std::string last_words(int rank, std::string_view report);
@@ -121,25 +121,25 @@ class MpiEnd {
   static inline std::string* owed_ = nullptr;
 };
 
-// Ends the job by an error: its sentence comes last, behind its report of every rank.
+// Ends the job by MpiEnd::now: the error's sentence comes last, behind its report of every rank. `rank`: this one.
 [[noreturn]] void end_mpi_job(int rank, Error const& error);
 
 // A process's debts to its peers: the sessions on its communicators that began and have not finished.
 class MpiDebts {
  public:
-  // Watches exits from now on.
+  // Watches exits of this process from now on, and notes it as the one known to MPI.
   static void watch();
-  // Notes a new communicator and its deadline. Its journal stays until `leave`.
+  // Notes a new communicator by its journal, which must stay until `leave`, its rank of this process, and its deadline.
   static void enter(Journal const& journal, int rank, std::chrono::nanoseconds deadline);
-  // Notes the end of a communicator, and of its journal.
+  // Notes the end of a communicator, and of its journal: a session still open there is forgotten.
   static void leave(Journal const& journal);
-  // Called before MPI_Finalize waits for the peers. Makes a rank other than 0 say that it left unfinished, if its peers go on;
-  // rank 0 says so at once. If all forget to finish, they end together, and one line is enough. Peers go on if MPI_Finalize
-  // takes longer than `to_end_together`, more than its time beside other work, or than half of the shortest deadline, for a
-  // peer in a wait ends the job at its own.
+  // Makes a thread that says on stderr, if a session was forgotten by a rank other than 0, that peers go on. Returns at once,
+  // or, without a thread, after the line. Called before MPI_Finalize waits for the peers: if all forget to finish, they end
+  // together, and rank 0's own line is enough. Peers go on if MPI_Finalize takes longer than `to_end_together`, more than its
+  // time beside other work, or than half of the shortest deadline, for a peer in a wait ends the job at its own.
   static void tell_if_peers_go_on(int rank);
   static constexpr std::chrono::seconds to_end_together{2};
-  // Returns the exit code of a process that would exit with `status`.
+  // Returns the exit code of a process that would exit with `status`: `mpi_abort_code` if a session was forgotten.
   static int status(int status) { return forgotten_ ? mpi_abort_code : status; }
 
  private:
@@ -155,7 +155,7 @@ class MpiDebts {
 
   // A flag: a communicator went with an open session.
   static inline bool forgotten_ = false;
-  // The shortest deadline of any communicator, as far as `to_end_together` makes a difference.
+  // The shortest deadline of any communicator so far, twice `to_end_together` at most.
   static inline std::chrono::nanoseconds shortest_{2 * to_end_together};
 };
 
@@ -164,10 +164,10 @@ PARALLAX_COLD Error mpi_error(int code, int rank, std::string_view operation);
 
 // Throws the error, and keeps it for the report at the job's end. Called for every error of a communicator in an operation.
 [[noreturn]] void mpi_fail(Error const& error);
-// Throws Error (transport) with the call and the peer, unless the code is MPI_SUCCESS.
+// Throws Error (transport) with the call and the peer (-1: none), as mpi_fail does, unless the code is MPI_SUCCESS.
 void mpi_check(int code, std::string_view call, int peer = -1);
 
-// Returns a count for MPI; all counts pass here. Error (invalid_argument) if it is more than INT_MAX.
+// Returns a count as MPI takes it; all counts pass here. Throws Error (invalid_argument) if it is more than INT_MAX.
 int mpi_count(std::size_t count);
 
 // A remedy for MPICH 4: an error found by MPI_Test goes to the handler of MPI_COMM_WORLD, which usually ends the job and names

@@ -20,17 +20,17 @@ namespace parallax::inline v0_2::detail {
 // The tag of a message modulo this many is its channel.
 inline constexpr int mpi_tags = channels;
 
-// Does not own the communicator. Errors as MpiCommunicator has them.
+// Messages of one rank, by channel. Owns no communicator and no block. Local, and never waits. MPI's errors: Error (transport).
 class MpiMessages {
  public:
-  // Local. Called once, before anything else, with the same number on all ranks. `largest`: bytes; larger blocks go in chunks.
+  // Joins `comm`, once, before anything else, with the same `largest` on all ranks: bytes; larger blocks go in chunks.
   void join(MPI_Comm comm, std::size_t largest);
 
-  // Sends a block, or receives one, of operation number `number` of the channel.
+  // Starts to send a block of the channel's operation `number`. The memory must stay until the channel has no messages left.
   void send(int channel, std::uint64_t number, int peer, std::byte const* from, std::size_t bytes);
-  // Receives a block. The memory must stay until the channel has no messages any more.
+  // Starts to receive a block of that operation. Its memory must stay until the channel has no messages left.
   void receive(int channel, std::uint64_t number, int peer, std::byte* to, std::size_t bytes);
-  // Sums by MPI_Iallreduce over `ranks`, used by no other channel.
+  // Collective over `ranks`, the channel's own. Starts a sum by MPI_Iallreduce; `from` may be `to`. Memory stays as for `send`.
   template <class T>
   void sum(int channel, MPI_Comm ranks, MPI_Datatype type, T const* from, T* to, std::size_t count) {
     std::size_t const chunk = std::max<std::size_t>(1, largest_ / sizeof(T));
@@ -42,21 +42,21 @@ class MpiMessages {
   }
 
   bool any() const { return in_flight_ > 0; }  // on any channel
-  // Returns true if the channel has none.
+  // Returns true if the channel has no messages in flight.
   bool none(int channel) const { return of(channel).messages.empty(); }
 
-  // Returns true once all of the channel's have arrived. Every test of a message drives all of them; so a poll looks at a few
-  // missing ones, in turn.
+  // Returns true once none of the channel's messages is in flight. Throws Error: mismatch for one of another size, transport.
+  // Every test of a message drives all of them; so a poll looks at a few missing ones, in turn.
   bool progress(int channel);
-  // Returns a rank whose message is missing, else one that has not taken a message, or -1.
+  // Returns a rank whose message is missing, else one that has not taken a message; -1 without any, or for a sum.
   int waiting_for(int channel) const;
 
-  // Cancels the receipt of all messages that have not begun to come.
+  // Cancels the receipt of all messages of the channel that have not begun to come.
   void cancel(int channel) noexcept;
-  // Forgets messages that have ended, in any way. Returns the rank of an unended one, or -1.
+  // Forgets the channel's messages up to one that has not ended, in any way. Returns that one's peer; -1 for none, or a sum.
   int forget(int channel) noexcept;
 
-  // Throws Error (mismatch): the peer's message, in words, and the bytes expected by this rank.
+  // Throws Error (mismatch). `sent`: the size of the peer's block, in words; `expected`: bytes, by this rank.
   [[noreturn]] void disagree(int peer, std::string const& sent, std::size_t expected) const;
 
  private:
@@ -76,12 +76,12 @@ class MpiMessages {
   ChannelState& of(int channel) { return states_[static_cast<std::size_t>(channel)]; }
   ChannelState const& of(int channel) const { return states_[static_cast<std::size_t>(channel)]; }
 
-  // Notes a message before it is started. The address is good until the next one is noted.
+  // Notes a message before it is started. Returns the place of its request, good until the channel's next one is noted.
   MPI_Request* add(int channel, Message const& message);
 
-  // Notes the chunks of a block: of `largest` bytes each, and a last one that is smaller, even if empty. So two ranks that
-  // disagree on its size always meet at a message whose size gives it away. The tag carries the operation's number beside the
-  // channel, so no message is ever taken for one of another operation.
+  // Notes the chunks of a block, and starts each by a call of `start`: of `largest` bytes each, and a last one that is smaller,
+  // even if empty. So two ranks that disagree on the block's size always meet at a message whose size gives it away. The tag
+  // carries the operation's number beside the channel, so no message is ever taken for one of another operation.
   template <class Start>
   void each_chunk(int channel, std::uint64_t number, int peer, std::size_t block, bool receive, Start&& start) {
     int const tag = static_cast<int>(number % tags_per_channel_) * mpi_tags + channel;
@@ -94,7 +94,7 @@ class MpiMessages {
     }
   }
 
-  // Accepts an ended message, if it ended well and has the size expected by this rank.
+  // Accepts an ended message. Throws Error: transport if it failed, mismatch if it has another size than this rank expects.
   void finish(Message const& message, int code, MPI_Status const& status) const;
 
   MPI_Comm comm_ = MPI_COMM_NULL;
@@ -117,22 +117,22 @@ class MpiBareSums {
   // Of a sum in flight: the caller's, and null again once `test` was true.
   using Request = MPI_Request;
 
-  // Collective over `comm`. Duplicates it. Error transport.
+  // Collective over `comm`, which stays the caller's. Duplicates it. Throws Error (transport).
   explicit MpiBareSums(MPI_Comm comm);
   // Takes the duplicate over; `other` is only to be destroyed. Not while a sum is in flight.
   MpiBareSums(MpiBareSums&& other) noexcept : comm_{std::exchange(other.comm_, MPI_COMM_NULL)} {}
   MpiBareSums& operator=(MpiBareSums&&) = delete;
   ~MpiBareSums();
 
-  // Collective. Sums `count` elements, at most INT_MAX. `send` and `receive` do not overlap; both stay until `test` is true.
+  // Collective. Posts a sum of `count` elements, at most INT_MAX. `send` and `receive`, apart, stay until `test` is true.
   void iallreduce(float const* send, float* receive, std::size_t count, Request& request) {
     MPI_Iallreduce(send, receive, static_cast<int>(count), MPI_FLOAT, MPI_SUM, comm_, &request);
   }
-  // Sums doubles likewise.
+  // Posts a sum of doubles, with the same rules as the overload for floats.
   void iallreduce(double const* send, double* receive, std::size_t count, Request& request) {
     MPI_Iallreduce(send, receive, static_cast<int>(count), MPI_DOUBLE, MPI_SUM, comm_, &request);
   }
-  // Local. Returns true if the sum is complete.
+  // Local. Returns true if the sum is complete; `request` is then null. Does not wait.
   static bool test(Request& request);
 
  private:

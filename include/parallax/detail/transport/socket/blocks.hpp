@@ -15,11 +15,11 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Blocks by channel and rank. Does not own the memory of transfers. A block before its operation is kept here, and copied at
-// the posting.
+// Blocks by channel and rank. Does not own the memory of transfers: it must stay until `close`. A block before its operation is
+// kept here, and copied at the posting. All functions are local, and none waits.
 class SocketBlocks {
  public:
-  // Called once, before anything else.
+  // Makes room for all ranks; `rank` is this one. Called once, before anything else.
   void join(int rank, int size) {
     rank_ = rank;
     near_.resize(static_cast<std::size_t>(size));
@@ -28,35 +28,35 @@ class SocketBlocks {
       state.missing.resize(static_cast<std::size_t>(size)), state.unsent.resize(static_cast<std::size_t>(size));
   }
 
-  // Leaves a rank out: blocks to and from it go another way.
+  // Leaves a rank out from now on: blocks to and from it go through memory.
   void leave_out(int rank) { near_[static_cast<std::size_t>(rank)] = 1; }
 
   // Returns true if an operation is in flight on the channel.
   bool busy(int channel) const { return state(channel).busy; }
-  // Returns true if an operation needs nobody any more.
+  // Returns true if the channel's operation needs no rank any more: all blocks have come, and this rank's have gone.
   bool complete(int channel) const { return state(channel).left == 0; }
-  // Begins the channel's next operation. Returns its number.
+  // Begins the channel's next operation; none may be in flight there. Returns its number, from 1.
   std::uint64_t open(int channel, Transfer const& transfer);
-  // Takes an early block of that rank for the operation just opened. Error (mismatch).
+  // Takes an early block of rank `source`, if any, into the operation just opened. Throws Error (mismatch) if unexpected.
   void claim(int channel, int source, Connection& connection);
-  // Ends the operation, in any way.
+  // Ends the channel's operation, complete or not.
   void close(int channel) { state(channel).busy = false; }
 
-  // Begins a block from that rank. Returns its place. Error (mismatch).
+  // Begins a block from rank `source`. Returns its place, in the transfer or here. Throws Error (mismatch) if it is unexpected.
   std::byte* begin(int source, FrameHeader const& block);
-  // Makes room for more of a block, like FrameSink.
+  // Makes room for the first `bytes` of a block. Returns its place: a new one for an early block, else `to`, the old one.
   std::byte* more(int source, FrameHeader const& block, std::size_t bytes, std::byte* to) {
     Fifo<Early>& blocks = early(source, block.channel);
     return !blocks.empty() && blocks.back().number == block.number ? grow(blocks.back().bytes, bytes, block.total) : to;
   }
-  // Ends a block: all of it is there.
+  // Notes that all of a block from rank `source` is there.
   void come(int source, FrameHeader const& block);
-  // Notes that all of this rank's block for that one is on its way.
+  // Notes that the system has taken all of this rank's block for rank `target`.
   void gone(int target, int channel) { settle(state(channel), state(channel).unsent, target); }
 
-  // Returns a rank that has not delivered, else one that has not been given its block, or -1.
+  // Returns a rank that has not delivered on the channel, else one not yet given its block, or -1.
   int waiting_for(int channel) const;
-  // Returns true if the operation needs that rank.
+  // Returns true if the channel's operation in flight needs that rank: its block has not come, or this rank's has not gone.
   bool needs(int channel, int rank) const {
     ChannelState const& it = state(channel);
     return it.busy && (it.missing[static_cast<std::size_t>(rank)] || it.unsent[static_cast<std::size_t>(rank)]);
@@ -87,10 +87,10 @@ class SocketBlocks {
     state.left -= state.busy && std::exchange(of[static_cast<std::size_t>(rank)], 0);
   }
 
-  // Returns true if a block of this number is of the operation at hand. Error (mismatch) if it can be of none: of a past
-  // operation, or of a later one while that rank's block for this one is missing.
+  // Returns true if a block of this number is of the operation in flight, false if of a later one. Throws Error (mismatch) for
+  // another size than expected, a past operation, or a later one while rank `source`'s block for this one is missing.
   bool belongs(ChannelState const& state, int source, std::uint64_t number, std::uint64_t bytes) const;
-  // Returns an error about a rank's block, unlike the expected one.
+  // Returns Error (mismatch) about a block unlike the expected one. `what`: the words for the sender's deed.
   Error disagreement(int source, std::string const& what) const {
     return {Errc::mismatch, source, "ialltoallv", "", joined({"rank ", source, " ", what, " rank ", rank_})};
   }

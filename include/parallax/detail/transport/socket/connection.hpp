@@ -22,8 +22,8 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Receiver of messages of connections, each named by the rank at its other end. A message is begun, then its bytes are written to
-// `begin`'s place, then it has come.
+// Receiver of messages of connections, called by their `read` and `write`. `from` and `to` are the rank at the other end. A
+// message is begun, then its bytes are written to `begin`'s place, which must stay meanwhile, then it has come.
 class FrameSink {
  public:
   // Returns the place of the message: room for its first frame, or null: its bytes are dropped.
@@ -31,7 +31,7 @@ class FrameSink {
   // Returns the place of a message's first byte as its next frame begins: `to`, as before, or a new one with the bytes received
   // so far. It has room for the first `bytes` of the message, this frame's included. Null: the rest is dropped.
   virtual std::byte* more(int from, FrameHeader const& message, std::size_t bytes, std::byte* to) = 0;
-  // Ends a message: all of it is there.
+  // Hears that a message has come: all of it is at its place.
   virtual void come(int from, FrameHeader const& message) = 0;
   // Hears that the bytes read are no frame, or not as sent: `how`, behind the name of the sender. Nothing more is read.
   virtual void garbled(int from, std::string_view how) = 0;
@@ -42,11 +42,11 @@ class FrameSink {
   ~FrameSink() = default;
 };
 
-// A connection; does not block. Owns its socket, but no memory of blocks: this must stay until the sink hears `gone`.
+// A connection; local, never waits. Owns its socket, but no memory of blocks: it must stay until `gone`, or a `withdraw`.
 class Connection {
  public:
   Connection() = default;
-  // `peer`: the rank at the other end, as sinks hear it.
+  // `socket`: connected, and one that never blocks; none: the connection has ended. `peer`: the rank at the other end.
   Connection(OwnedDescriptor socket, int peer) : socket_{std::move(socket)}, peer_{peer}, ended_{!socket_} {
     if (socket_) staged_.resize(stage_bytes);
   }
@@ -56,46 +56,46 @@ class Connection {
   // Returns true if nothing arrives any more: the peer has closed its end, or the connection has failed, see `reason`.
   bool ended() const { return ended_; }
   std::string reason() const { return error_ ? std::strerror(error_) : "end of the stream"; }
-  // Returns true if nobody is there to be told anything.
+  // Returns true if nobody is there to be told anything: what is sent then is dropped.
   bool deaf() const { return deaf_ || (ended_ && !garbled_); }
   // Returns true if the system has taken all messages, or nobody is there to have them.
   bool idle() const { return out_.empty() || deaf(); }
-  // Returns true if the peer's system has all of them.
+  // Returns true if the peer's system has all messages, or nobody is there to have them.
   bool delivered() const {
     int left = 0;
     return idle() && (deaf() || ::ioctl(socket_.get(), TIOCOUTQ, &left) != 0 || left == 0);
   }
   // Returns the bytes taken by the system since the beginning, headers and all.
   std::uint64_t written() const { return written_; }
-  // Returns the events for a poll.
+  // Returns the events to poll the socket for: POLLIN, POLLOUT, both or none (0).
   short wants() const { return static_cast<short>((ended_ ? 0 : POLLIN) | (idle() ? 0 : POLLOUT)); }
 
-  // Sends a message in the caller's memory: a block.
+  // Queues a message in the caller's memory, a block, for `write`. Drops it if nobody is there to have it.
   void send(FrameHeader message, std::byte const* bytes) {
     message.check = message.own_check();
     if (!deaf_) out_.push({message, bytes, {}, 0, false, message.check});
   }
-  // Sends a message, and keeps it until it is gone.
+  // Queues a message for `write`, and keeps its bytes until they are gone. Drops it if nobody is there to have it.
   void send(FrameHeader message, std::vector<std::byte> bytes) {
     std::byte const* const data = bytes.data();
     message.total = bytes.size();
     message.check = message.own_check();
     if (!deaf_) out_.push({message, data, std::move(bytes), 0, false, message.check});
   }
-  // Writes as much as the system takes now. True if it took anything.
+  // Writes as much as the system takes now. Returns true if it took anything. `sink` hears of the blocks gone.
   bool write(FrameSink& sink);
-  // Sends a message at once, on the stack: the last words of a rank without memory. If others are before it, or the system does
-  // not take it whole, the peer sees the end of the stream instead.
+  // Sends a message at once, on the stack: the last words of a rank without memory. If messages are queued, or the system does
+  // not take this one whole, the peer sees the end of the stream instead.
   void send_last(FrameHeader message, std::byte const* bytes, std::size_t size) noexcept;
-  // Forgets all unsent messages, except the rest of a begun frame.
+  // Forgets all unsent messages, except a copy of the rest of a begun frame. No block's memory is read any more.
   void give_up() noexcept;
-  // Forgets one channel's block likewise. The block's memory is not read any more.
+  // Forgets one channel's block, except the rest of a begun frame, which it copies. The block's memory is not read any more.
   void withdraw(int channel) noexcept;
 
-  // Reads all bytes there now, but no more than some megabytes. True if there were any.
+  // Reads all bytes there now, but no more than some megabytes, for `sink`. Returns true if there were any.
   bool read(FrameSink& sink);
-  // Returns the bytes present of the message in arrival. `redirect` sets the place of its first byte, for the others: null
-  // drops them.
+  // Returns the bytes received so far of the message in arrival. `redirect` sets another place of the message's first byte, for
+  // the bytes still to come: null drops these.
   std::uint64_t received() const { return received_; }
   void redirect(std::byte* to) { to_ = to; }
   // Drops the bytes still to come of a block on this channel.
@@ -118,20 +118,20 @@ class Connection {
     FrameSum sum = 0;  // of the header and the first `summed` bytes
     std::uint64_t summed = 0;
 
-    // Bytes of all of its frames.
+    // Returns the bytes of all of its frames, headers and sums as well.
     std::uint64_t size() const { return bare ? kept.size() : bytes_of_frames(message.total, message.summed != 0); }
-    // Returns the bytes of its sum in every frame.
+    // Returns the bytes of the sum behind every frame; 0: there is none.
     std::size_t tail() const { return message.summed != 0 && message.total > 0 ? sizeof(FrameSum) : 0; }
     // Returns the bytes from the beginning of one frame to the next one's.
     std::size_t stride() const { return sizeof(FrameHeader) + frame_bytes + tail(); }
-    // Sums up its first bytes, so many. All but a frame's were summed already.
+    // Takes the message's first `bytes` into the sum. All but a frame's are in it already.
     void sum_up(std::uint64_t bytes) {
       if (summed < bytes) sum = crc32c(sum, data + summed, static_cast<std::size_t>(bytes - summed));
       summed = std::max(summed, bytes);
     }
   };
 
-  // The memory for one call.
+  // The runs of memory for one call of the system.
   struct Gathered {
     std::array<iovec, most_buffers> buffers;
     std::size_t count = 0, bytes = 0;
@@ -142,14 +142,14 @@ class Connection {
     }
     bool full() const { return count + 3 > most_buffers; }
   };
-  // Adds the rest of the frame around a position. Returns the beginning of the next one.
+  // Adds the rest of the frame around position `at`. Returns the beginning of the next frame, counted like `position`.
   static std::uint64_t gather_frame(Gathered& gathered, Outgoing& out, std::uint64_t at);
   // Adds the rest of a message, frame by frame, as far as there is room. Of a summed message it adds a frame at most: a frame
-  // is in the cache when the system copies it. True if nothing of the message is left.
+  // is in the cache when the system copies it. Returns true if nothing of the message is left.
   static bool gather(Gathered& gathered, Outgoing& out);
   // Counts bytes as gone, and tells the sink of the blocks gone with them.
   void settle(std::size_t bytes, FrameSink& sink);
-  // Makes the message end with its present frame. The rest of the frame is copied. False between two frames.
+  // Makes the message end with its present frame, whose rest is copied. Returns false, and changes nothing, between two frames.
   static bool finish_frame(Outgoing& out);
   // Ends the sending: a begun frame stays a piece, and the peer sees the end of the stream behind it.
   void end_sending() noexcept {
@@ -160,15 +160,15 @@ class Connection {
 
   // Moves on through the staged bytes: payload to its place, headers to the sink.
   void parse(FrameSink& sink);
-  // Takes in a header: of a new message, or of the next part of one.
+  // Takes in a header, of a new message or of the next part of one. Refuses it if it is none, or was changed on its way.
   void open(FrameHeader const& frame, FrameSink& sink);
   // Goes on behind so many bytes of the frame, put in their place or dropped. They are still at `from`.
   void advance(std::byte const* from, std::size_t bytes, FrameSink& sink);
-  // Compares the sum behind a frame's bytes.
+  // Compares the sum behind a frame's bytes with the sum of those here: closes the frame, or refuses it.
   void compare(FrameSum told, FrameSink& sink);
-  // Closes a complete frame.
+  // Closes a complete frame. The sink hears if it was the message's last one.
   void close(FrameSink& sink);
-  // Reads nothing more.
+  // Ends the reading: the sink hears `how` the bytes are garbled.
   PARALLAX_COLD void refuse(std::string_view how, FrameSink& sink) {
     ended_ = garbled_ = true;
     sink.garbled(peer_, how);

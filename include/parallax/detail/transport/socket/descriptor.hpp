@@ -1,5 +1,5 @@
 // Sockets of the system and addresses of TCP: the material of ranks' meeting (detail/transport/socket/meeting.hpp) and of their
-// connections (detail/transport/socket/connection.hpp). Nothing here blocks, except the look-up of a name.
+// connections (detail/transport/socket/connection.hpp). Nothing here waits, except the look-up of a name and `poll_until`.
 #pragma once
 
 #include <arpa/inet.h>
@@ -34,7 +34,7 @@ struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t length = 0;
 
-  // Returns the address as the system views it.
+  // Returns the address as the system views it, inside this object.
   sockaddr const* native() const { return reinterpret_cast<sockaddr const*>(&storage); }
   sockaddr* native() { return reinterpret_cast<sockaddr*>(&storage); }
   // Returns the port, in networks' order of bytes.
@@ -61,7 +61,7 @@ struct SocketAddress {
     if (storage.ss_family == AF_INET) return reinterpret_cast<sockaddr_in const&>(storage).sin_addr.s_addr == htonl(INADDR_ANY);
     return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<sockaddr_in6 const&>(storage).sin6_addr);
   }
-  // Returns true if it means something to the hosts of one link alone. They name their interfaces each in its own way.
+  // Returns true if it means something to the hosts of one link alone. Each host names its interfaces differently.
   bool of_one_link() const {
     return storage.ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<sockaddr_in6 const&>(storage).sin6_addr);
   }
@@ -75,22 +75,22 @@ struct HostAndPort {
   std::string host, port;
 };
 
-// Splits an address in users' form. Error (invalid_argument) if it has no port between 0 and 65535.
+// Splits an address in users' form. Throws Error (invalid_argument) if it has no host, or no port between 0 and 65535.
 HostAndPort split_address(std::string_view address);
 
-// Returns Error (transport) with the system's last word on a call.
+// Returns Error (transport) with the name of a call and errno's words. `peer`: the rank concerned, or -1.
 Error system_error(std::string_view call, int peer = -1);
 
-// Returns true if the system has just refused a call for lack of descriptors or memory. Trying again does not mend the lack.
+// Returns true if the system has just refused a call (errno) for lack of descriptors or memory: trying again is in vain.
 inline bool is_lack() { return errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM; }
 
 // Returns all addresses of the name now, the system's best first; empty if nobody knows the name (yet). May block for as long
-// as the system's resolver does. `more`: flags of getaddrinfo. Error (transport) if it lacks descriptors or memory: the
-// resolver then says that nobody knows the name.
+// as the system's resolver does. `more`: flags of getaddrinfo. Throws Error (transport) if the process lacks descriptors or
+// memory: the resolver then says that nobody knows the name.
 std::vector<SocketAddress> addresses_asked(HostAndPort const& name, int more);
-// Returns the addresses of a name. A machine with a name unknown even to its /etc/hosts is found at the loopback address.
+// Does as addresses_asked. A machine with a name unknown even to its /etc/hosts is found at the loopback address.
 std::vector<SocketAddress> addresses_of(HostAndPort const& name);
-// Returns the address of digits likewise, without blocking; empty for a name.
+// Returns the address of a host in digits, never blocking; empty for a name. Throws like addresses_asked.
 inline std::vector<SocketAddress> addresses_in_digits(HostAndPort const& name) { return addresses_asked(name, AI_NUMERICHOST); }
 
 // Returns the host in digits, without the port: "127.0.0.1" or "::1".
@@ -99,26 +99,26 @@ std::string host_of(SocketAddress const& address);
 // Returns the address in digits, in users' form: "127.0.0.1:4711" or "[::1]:4711".
 std::string text_of(SocketAddress const& address);
 
-// Returns the address of the other end, or, by getsockname, of this one.
+// Returns the address of the other end, or, by getsockname, of this one; of length 0 if the system has none.
 SocketAddress socket_address(OwnedDescriptor const& socket, int (*ask)(int, sockaddr*, socklen_t*) = &::getpeername);
 
-// Throws Error (transport), with this rank's name, if its process may not open the further descriptors of a world so large.
+// Throws Error (transport), about `rank`, this one, if its process may not open the further descriptors of a world of `size`.
 void check_descriptors(int rank, int size);
 
-// Waits until one of these is ready, or the moment has come.
+// Waits until one of these is ready, the moment has come, or a second has passed. `revents` then tells the ready ones.
 void poll_until(std::vector<pollfd>& sockets, Moment until);
 
-// Returns a new socket. It never blocks, and is closed if another program takes the process over.
+// Returns a new socket, never blocking, and closed if another program takes the process over. Throws Error (transport).
 OwnedDescriptor new_socket(int family);
 
-// Begins to connect a socket that never blocks. False if it fails at once; errno says why. The system may go on with an
+// Begins to connect a socket that never blocks. Returns false if it fails at once; errno says why. The system may go on with an
 // interrupted call.
 bool begin_connecting(OwnedDescriptor const& socket, SocketAddress const& address);
 
-// Listens at an address; port 0 lets the system choose. Error (transport) if it is taken, or not of this host.
+// Returns a socket that listens at an address; port 0: any. Throws Error (transport) if it is taken, or not of this host.
 OwnedDescriptor listening_socket(SocketAddress const& address);
 
-// Listens at all addresses of this host, of IPv6 and IPv4 if it has both. Error likewise.
+// Returns a socket that listens at all addresses here, of IPv6 and IPv4 if there are both. Throws Error like listening_socket.
 OwnedDescriptor listening_everywhere(std::uint16_t port);
 
 // Tunes a connected socket: small messages go at once, and a host that is gone is noticed though nobody writes to it. Not

@@ -19,8 +19,8 @@ namespace parallax::inline v0_2::detail {
 // Content of a frame. Ranks agree on the order as well.
 enum class FrameKind : std::uint8_t {
   block,      // of an operation on a channel
-  request,    // a letter
-  answer,     // a letter, likewise
+  request,    // a letter on the lane of requests
+  answer,     // a letter on the lane of answers
   credit,     // nothing: so many requests (`number`) were taken, since the beginning
   question,   // the asking rank's RankStatus: it asks for its peer's
   status,     // the RankStatus of a rank, as an answer or to announce a pause
@@ -41,7 +41,7 @@ char const* name_of(FrameKind kind);
 inline constexpr std::size_t frame_bytes = std::size_t{256} << 10;
 
 // The header of a frame, in the order of bytes common to both ends. A message of `total` bytes travels as frames with the same
-// header, one behind the other. All but the last have `frame_bytes` of it. With `summed`, their sum comes behind the bytes of a
+// header, one behind the other. All but the last have `frame_bytes` of it. With `summed`, a sum comes behind the bytes of each
 // frame: the CRC-32C of this header and of all bytes of the message up to there.
 struct FrameHeader {
   std::uint32_t check = 0;  // the CRC-32C of the bytes behind it
@@ -56,7 +56,7 @@ struct FrameHeader {
   std::uint32_t own_check() const {
     return crc32c(0, reinterpret_cast<std::byte const*>(this) + sizeof check, sizeof *this - sizeof check);
   }
-  // Returns the bytes of the message in a frame behind so many.
+  // Returns how many bytes of the message are in the frame behind its first `before`.
   std::size_t bytes_behind(std::uint64_t before) const {
     return static_cast<std::size_t>(std::min<std::uint64_t>(frame_bytes, total - before));
   }
@@ -64,17 +64,17 @@ struct FrameHeader {
 static_assert(sizeof(FrameHeader) == 24);
 
 using FrameSum = std::uint32_t;
-// Returns a sum in digits, for errors.
+// Returns a sum in hexadecimal digits, for errors.
 std::string in_digits(FrameSum sum);
 
-// Returns the bytes of a message on its connection: its own, and of each frame the header, and with `summed` the sum.
+// Returns how many bytes a message of `total` takes on its connection: with each frame's header, and with `summed` its sum.
 inline constexpr std::uint64_t bytes_of_frames(std::uint64_t total, bool summed) {
   std::uint64_t const frames = total > 0 ? (total - 1) / frame_bytes + 1 : 1;
   return total + frames * (sizeof(FrameHeader) + (summed && total > 0 ? sizeof(FrameSum) : 0));
 }
 
-// Makes room for so many bytes of a message, kept until all of it is there. The bytes read so far bound the memory, not the
-// message's own word of its size: of a long one it is never twice as much.
+// Makes room in `memory` for the first `bytes` of a message of `total`, and returns its place. The bytes read so far bound the
+// memory, not the message's own word of its size: of a long one it is never twice as much.
 std::byte* grow(std::vector<std::byte>& memory, std::size_t bytes, std::uint64_t total);
 
 // A queue with lasting memory: steady use allocates nothing.
@@ -99,7 +99,7 @@ class Fifo {
     if (empty()) clear();
     return item;
   }
-  // Keeps the first `count` alone.
+  // Keeps the first `count` items alone.
   void cut(std::size_t count) {
     items_.erase(items_.begin() + static_cast<std::ptrdiff_t>(first_ + count), items_.end());
     if (empty()) clear();
@@ -114,10 +114,10 @@ class Fifo {
   std::size_t first_ = 0;  // those before it were taken
 };
 
-// Most bytes of one part of an Error on its way.
+// Most bytes of one text of an Error in frames.
 inline constexpr std::size_t longest_words = std::size_t{64} << 10;
 
-// Calls add(from, size) with both numbers, then with each text, at most so much of it, behind its length.
+// Calls add(from, size) with both numbers together, then for each text with its length and its bytes, `longest` at most.
 template <class Add>
 void add_error(Error const& error, std::size_t longest, Add const& add) {
   std::int32_t const numbers[] = {static_cast<std::int32_t>(error.code()), error.rank()};
@@ -130,7 +130,7 @@ void add_error(Error const& error, std::size_t longest, Add const& add) {
 }
 std::vector<std::byte> error_bytes(Error const& error);
 
-// The bytes of an Error without memory, of the beginnings of its texts.
+// The bytes of an Error in a frame, made without memory of the heap: of the beginnings of its texts.
 struct BriefErrorBytes {
   explicit BriefErrorBytes(Error const& error) {
     add_error(error, 100, [&](void const* from, std::size_t more) {
@@ -142,7 +142,7 @@ struct BriefErrorBytes {
   std::size_t size = 0;
 };
 
-// Most bytes of an Error on its way.
+// Most bytes of an Error in frames.
 inline constexpr std::size_t most_error_bytes = 2 * sizeof(std::int32_t) + 4 * (sizeof(std::uint32_t) + longest_words);
 
 // Puts a question mark in the place of each sign that a terminal may take for an order: control characters, and bytes of no
@@ -151,7 +151,7 @@ void make_printable(std::span<char> text, bool lines = false);
 
 std::string printable(std::string text);
 
-// Returns the error told by a peer, for any bytes: a missing text is empty, a missing or unknown code is `aborted`, and a rank
+// Returns the Error sent by a peer, for any bytes: a missing text is empty, a missing or unknown code is `aborted`, and a rank
 // missing or not in [0, ranks) is -1. Texts are made printable.
 Error error_from(std::span<std::byte const> bytes, int ranks);
 

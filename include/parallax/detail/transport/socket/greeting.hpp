@@ -27,7 +27,7 @@ struct RankFacts {
   std::int32_t window = 0;         // of its mailbox
   std::uint16_t port = 0;          // of its listener
   std::uint8_t shared_memory = 0;  // 1 if it was given this option
-  std::uint8_t checksums = 0;      // likewise
+  std::uint8_t checksums = 0;      // 1 if it was given this one
   std::uint64_t largest = 0;       // of its mailbox
   std::uint64_t communicator = 0;  // by chance: another one each time
   std::array<char, 64> boot{};     // of its host: since when it runs,
@@ -35,21 +35,21 @@ struct RankFacts {
 };
 static_assert(std::is_trivially_copyable_v<RankFacts> && sizeof(RankFacts) == 160);
 
-// Fills in bytes that nobody can guess. Error (transport).
+// Fills in bytes that nobody can guess. Throws Error (transport) if the system has none.
 void fill_by_chance(void* bytes, std::size_t size);
 
-// Puts a text into an array, cut to fit.
+// Puts a text into an array, cut to fit, with zeros behind it.
 void set_text(std::array<char, 64>& to, std::string_view text);
 
-// Fills in the host of this process.
+// Fills in the host of this process. Throws Error (transport) if the process lacks descriptors or memory.
 void set_host(RankFacts& facts);
 
-// One end of a handshake: the caller's, first to speak, or the called one's, last to prove itself.
+// One end of a handshake: the caller's, first to speak, or the called one's, last to prove itself. Owns its socket.
 class Greeting {
  public:
   enum class State { pending, done, failed };
 
-  // `key`: may be empty, and is copied; `mine`: read when it is told. `until`: afterwards the handshake has failed.
+  // `key`: copied; may be empty. `mine`: read when sent; outlives this. `until`: fails afterwards. Throws Error (transport).
   Greeting(OwnedDescriptor socket, bool calls, std::string_view key, RankFacts const& mine, Moment until)
       : socket_{std::move(socket)}, calls_{calls}, key_{key}, mine_{&mine}, until_{until} {
     fill_by_chance(my_hello_.number.data(), my_hello_.number.size());
@@ -58,24 +58,24 @@ class Greeting {
   }
   Greeting(Greeting&&) = delete;
 
-  // Returns the connection, and the events for a poll.
+  // Returns the descriptor, and the events to poll it for.
   int socket() const { return socket_.get(); }
   short wants() const { return static_cast<short>(said_ < to_say_.size() ? POLLOUT : POLLIN); }
-  // Says and hears as much as possible now.
+  // Says and hears as much as possible now, without waiting. Returns `failed` if the other end is no rank of the job, or late.
   State move_on();
-  // Returns true if the other end speaks this protocol.
+  // Returns true if the other end has said a hello, in whatever protocol.
   bool greeted() const { return greeted_; }
-  // Returns the reason of its failure.
+  // Returns the reason of the failure, in words behind the name of the other end.
   std::string const& why() const { return why_; }
   // Returns true if it has failed because the other end speaks another version of the protocol.
   bool is_of_another_version() const { return another_version_; }
   // Returns the other end's facts, once the handshake is done.
   RankFacts const& theirs() const { return their_proof_.facts; }
-  // Gives the connection away.
+  // Gives the socket to the caller; nothing moves on afterwards.
   OwnedDescriptor take() { return std::move(socket_); }
 
  private:
-  // Of this protocol and its version, and of an order of bytes.
+  // The first message of an end: protocol, version, order of bytes, and the number never used before.
   struct Hello {
     std::array<char, 8> protocol{'p', 'a', 'r', 'a', 'l', 'l', 'a', 'x'};
     std::uint32_t version = 3, order = 0x01020304;
@@ -114,7 +114,7 @@ class Greeting {
     Proof const proof{*mine_, code_of(*mine_, calls_)};
     say(&proof, sizeof proof);
   }
-  // Understands a message, in turn: a hello, then a proof.
+  // Understands a whole message, in turn: a hello, then a proof. Returns `failed`, with a reason, or `pending`.
   State understand();
 
   OwnedDescriptor socket_;

@@ -1,4 +1,4 @@
-// The journals of ranks over sockets: this rank's own, and the others' as told by them. An endpoint
+// The journals of ranks over sockets: this rank's own, and the statuses sent by other ranks. An endpoint
 // (detail/transport/socket/endpoint.hpp) owns one, and sends its questions and answers.
 #pragma once
 
@@ -17,23 +17,23 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Journals by rank: this rank's own, and the last status told by each peer. A question carries the asker's own status, and the
-// rank asked keeps it. Times told by peers are shifted to this rank's clock.
+// Journals by rank: this rank's own, and the last status sent by each peer. A question carries the asker's own status, and its
+// receiver keeps it. Times in statuses of peers are shifted to this rank's clock. Local; sends nothing itself, and never waits.
 class SocketJournals {
  public:
-  // This rank's own.
+  // This rank's own journal.
   Journal journal;
 
-  // Called once, before anything else.
+  // Makes room for the statuses of `size` ranks. Called once, before anything else.
   void join(int size) { peers_.resize(static_cast<std::size_t>(size)); }
 
-  // Returns a peer's last word: an answer, with `fresh` set, or an announced pause.
+  // Returns a peer's last status: its answer, with `fresh` true, or an announced pause; nothing if there is neither.
   std::optional<RankStatus> status_of(int other, bool& fresh) const {
     Peer const& peer = at(other);
     fresh = peer.answered;
     return fresh || peer.paused() ? peer.heard : std::nullopt;
   }
-  // Returns true if that rank is to be asked now: once.
+  // Returns true, once for each rank, if the caller is to ask it now. Answers so far do not count any more.
   bool asks(int other) {
     if (std::exchange(at(other).asked, true)) return false;
     at(other).answered = false;
@@ -42,9 +42,9 @@ class SocketJournals {
   // Returns true if that rank waits for an answer, which the caller gives now.
   bool owes(int other) { return std::exchange(at(other).waits, false); }
 
-  // Returns room for a status in arrival from that rank.
+  // Returns room for a status in arrival from rank `from`, until `come`.
   std::byte* begin(int from) { return reinterpret_cast<std::byte*>(&at(from).arriving); }
-  // Takes in a status: all of it is there.
+  // Takes in a status, all of which is there. `question`: it asks for this rank's.
   void come(int from, bool question) {
     Peer& peer = at(from);
     RankStatus told = checked(peer.arriving);
@@ -56,7 +56,7 @@ class SocketJournals {
     peer.answered = true;
     peer.waits = peer.waits || question;
   }
-  // Returns the longest of the pauses announced by peers.
+  // Returns the longest of the pauses announced by peers and not ended; 0 if there is none.
   std::chrono::nanoseconds longest_pause() const {
     std::int64_t longest = 0;
     for (Peer const& peer : peers_)

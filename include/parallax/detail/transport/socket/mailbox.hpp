@@ -14,12 +14,12 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Letters of one rank. Sends nothing itself. Letters of a rank to itself stay here.
+// Letters of one rank, of which those to itself stay here. Sends nothing itself. All functions are local, and none waits.
 class SocketMailbox {
  public:
   MailboxBounds bounds;
 
-  // Called once, before anything else.
+  // Makes room for `size` ranks; `rank` is this one. Called once, before anything else.
   void join(int rank, int size, MailboxBounds const& given) {
     bounds = given;
     rank_ = rank;
@@ -33,7 +33,7 @@ class SocketMailbox {
   }
   // Counts a request sent to that rank.
   void posted(int to) { ++at(to).posted; }
-  // Notes that a rank has taken so many requests since the beginning. False if it cannot be true.
+  // Notes that a rank has taken so many requests since the beginning. Returns false if that cannot be.
   bool credit(int from, std::uint64_t taken) {
     Peer& peer = at(from);
     bool const can_be = taken >= peer.credited && taken <= peer.posted;
@@ -41,19 +41,19 @@ class SocketMailbox {
     return can_be;
   }
 
-  // Posts this rank's letters to itself, like LetterQueue.
+  // Posts a copy of a letter of this rank to itself. Returns false, and posts nothing, if the window of requests is full.
   bool post_own(LetterLane lane, LetterParts parts) { return own_[lane_index(lane)].post(parts, lane, bounds.window); }
 
   // Returns true if that rank may send one more request: as many may wait as the window has.
   bool expects_request(int from) const {
     return at(from).letters[lane_index(LetterLane::requests)].size() < static_cast<std::size_t>(bounds.window);
   }
-  // Returns the room for a letter in arrival, with the first bytes of it.
+  // Returns room for the first `bytes` of the letter in arrival from rank `from`, of `total`, with those received so far.
   std::byte* grow(int from, std::size_t bytes, std::uint64_t total) { return detail::grow(at(from).arriving, bytes, total); }
-  // Ends a letter: all of it is there.
+  // Ends the letter in arrival: all of it is there, to be taken.
   void come(int from, LetterLane lane) { at(from).letters[lane_index(lane)].push(std::exchange(at(from).arriving, spare())); }
 
-  // Takes the next letter of that rank, or of any in turn (-1). False if there is none.
+  // Takes the next letter of that rank, or of any in turn (-1). Returns false if there is none.
   bool take(LetterLane lane, int from, Letter& letter) {
     int const size = static_cast<int>(peers_.size());
     for (int k = 0; k < (from < 0 ? size : 1); ++k) {
@@ -65,7 +65,7 @@ class SocketMailbox {
     }
     return false;
   }
-  // Counts the request just taken of that rank. Returns the number for its credit.
+  // Counts the request just taken of that rank. Returns the requests taken of it so far, for its credit.
   std::uint64_t taken(int from) { return ++at(from).taken; }
 
  private:
@@ -79,7 +79,7 @@ class SocketMailbox {
   Peer& at(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
   Peer const& at(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
 
-  // Takes the first letter of a peer, in exchange for the memory of the letter before.
+  // Takes the first letter of a peer, in exchange for the memory of the letter before. Returns false if there is none.
   bool take_one(LetterLane lane, int writer, Letter& letter) {
     auto& letters = at(writer).letters[lane_index(lane)];
     if (letters.empty()) return false;

@@ -22,30 +22,30 @@
 
 namespace parallax::inline v0_2::detail {
 
-// A connection to a rank that has proved itself.
+// A connection to a rank that has proved itself. Owns its socket.
 struct RankLink {
   OwnedDescriptor socket;
   RankFacts facts;
-  // Its address as seen from here, with the port of the connection.
+  // Address of the rank as seen from here, with the port of the connection.
   SocketAddress address;
   // True if the rank is there; the socket may have been taken since.
   bool there = false;
 };
 
-// A meeting of ranks. Refers to the options. Everything has to have happened before `until`. A rank that still waits after
-// three seconds says so, once, in a line on stderr.
+// A meeting of ranks. Refers to the options, which outlive it; owns all sockets. Everything has to have happened before
+// `until`. A rank that still waits after three seconds says so, once, in a line on stderr.
 class SocketMeeting {
  public:
-  // `listener`: rank 0's own, or none.
+  // `listener`: rank 0's own, or none. Throws Error: transport, and invalid_argument for a wrong address.
   SocketMeeting(SocketOptions const& options, OwnedDescriptor listener, Moment until);
 
-  // By rank 0: waits until all others have called. Error: timeout with the names of the missing, mismatch if ranks were told of
-  // different worlds, transport if it cannot listen, invalid_argument for an address that needs a key, and Rendezvous' errors.
+  // Waits, at rank 0, until all others have called. Throws Error: timeout with the names of the missing, mismatch if worlds
+  // differ, transport if it cannot listen, invalid_argument for an address that needs a key, and those of Rendezvous.
   void await_all();
-  // By all others, first: calls until rank 0 was reached. Errors likewise.
+  // Calls, at all other ranks, and waits until rank 0 was reached; before `join`. Throws the errors of `await_all`.
   void call_first();
-  // Joins all others. `addresses`: of their listeners, by rank. Returns once all but rank 0 were reached, or have called.
-  // `look` throws rank 0's words meanwhile of a failed rank.
+  // Waits until this rank has reached all ranks below it, and all above have called. `addresses`: of their listeners, by rank.
+  // `look`, called meanwhile, throws rank 0's words of a failed rank. Throws the errors of `await_all`, too.
   void join(std::vector<SocketAddress> const& addresses, FunctionRef<void()> look);
 
   // Returns Error (timeout) with the names of the missing.
@@ -82,23 +82,23 @@ class SocketMeeting {
   };
 
   bool linked(int rank) const { return links_[static_cast<std::size_t>(rank)].there; }
-  // Moves on all greetings and calls, until this number of links is there. Throws Error (timeout), and all errors of `look`.
+  // Waits, moving on greetings and calls, until so many links are there. Throws Error (timeout), and those of `look`, `dial`.
   void run(
       std::size_t links, FunctionRef<void()> look = [] {});
   void wait_a_moment();
   void accept_some();
   void greet_callers();
   void move_on(Call& call);
-  // Calls the next address. Error: invalid_argument if it needs a key, and Rendezvous' errors.
+  // Calls the next address. Throws Error: invalid_argument if it needs a key, transport for a lack, and Rendezvous' errors.
   void dial(Call& call);
-  // Returns the patience with the present address: if there are others, or may be soon, it is short at first.
+  // Returns the time for an answer at the present address: short at first if there are other addresses, or may be soon.
   std::chrono::milliseconds patience_with(Call const& call) const;
-  // Listens for ranks with higher numbers, wherever rank 0 is called at this address.
+  // Listens for ranks with higher numbers where they can call this one, if rank 0 is at `first`. Throws Error (transport).
   void listen(SocketAddress const& first);
-  // Admits a rank that has proved itself. Error (mismatch) if it is none of this world.
+  // Admits a rank that has proved itself, with its socket; `called`: by this one. Throws Error (mismatch) if the worlds differ.
   void admit(Greeting& greeting, bool called);
   void check(RankFacts const& theirs);
-  // The missing ranks, as far as this one has to know of them, and the reasons; `first` is the first of them.
+  // The missing ranks, as far as this one has to know of them, in words, and the reason; the first one, and their number.
   struct Absent {
     std::string ranks, why;
     int first = -1, count = 0;
@@ -106,10 +106,10 @@ class SocketMeeting {
   Absent absent() const;
   // Says on stderr the missing ranks, and their addresses. Only the first call says anything.
   void say_who_is_missing();
-  // Returns true if a connection is still there, as far as one can see.
+  // Returns true if the other end has not closed a connection, as far as one can see without waiting.
   static bool alive(OwnedDescriptor const& socket);
   void need_key(SocketAddress const& address) const;
-  // Returns Error (transport): the system has refused a call of this rank's.
+  // Returns Error (transport): the system has just refused this rank a call, for errno's reason.
   Error lack(std::string_view call) const { return system_error(call, options_->rank); }
 
   SocketOptions const* options_;

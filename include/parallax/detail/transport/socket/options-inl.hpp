@@ -15,7 +15,7 @@ inline std::string environment(char const* name) {
   return value ? value : "";
 }
 
-// Returns a number in a variable, from `least` on. Error (invalid_argument) if it is missing, or no such number.
+// Returns the number in a variable. Throws Error (invalid_argument) if it is missing, no number, or less than `least`.
 inline int number_in_environment(char const* name, int least) {
   std::string const text = environment(name);
   auto const number = whole_number(text);
@@ -47,7 +47,7 @@ PARALLAX_INLINE char const* rank_claims(Environment variable) {
   return rank ? rank : variable("JOB_COMPLETION_INDEX");
 }
 
-// Returns the port of rank 0, as the environment has it. Error (invalid_argument).
+// Returns the port of rank 0, as the environment has it. Throws Error (invalid_argument) if it has none, or no number from 1.
 inline int port_in_environment() {
   if (!environment("PARALLAX_PORT").empty()) return number_in_environment("PARALLAX_PORT", 1);
   int const port = number_in_environment("MASTER_PORT", 1);
@@ -57,7 +57,7 @@ inline int port_in_environment() {
   return 20000 + static_cast<int>(checksum(start.data(), start.size()) % 12000);  // below the ports given away by systems
 }
 
-// Returns the address of rank 0, as the environment has it. Error (invalid_argument).
+// Returns the address of rank 0, as the environment has it. Throws Error (invalid_argument) if host or port are missing.
 inline std::string address_in_environment() {
   std::string const told = environment("PARALLAX_RENDEZVOUS"), host = environment("MASTER_ADDR");
   if (!told.empty()) return told;

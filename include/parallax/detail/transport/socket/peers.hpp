@@ -20,17 +20,17 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Connections by rank. Refers to the receiver. Does not block, except in `sleep` and `linger`.
+// Connections by rank, which it owns. Refers to the receiver, which outlives it. Local; waits only in `sleep` and `linger`.
 class SocketPeers {
  public:
-  // Error (transport) if the system has no descriptor left.
+  // Throws Error (transport) if the system has no descriptor left. `told`: hears all arrivals.
   SocketPeers(int size, FrameSink& told)
       : told_{told}, peers_(static_cast<std::size_t>(size)), ready_{::epoll_create1(EPOLL_CLOEXEC)} {
     if (!ready_) throw system_error("watch connections");
     for (std::size_t rank = 0; rank < peers_.size(); ++rank) peers_[rank].rank = static_cast<int>(rank);
   }
 
-  // Takes over a connection to a rank of that host. Error (transport) if the system cannot watch it.
+  // Takes over a connection to a rank; `host`: its host's name, for errors. Throws Error (transport) if it cannot be watched.
   void connect(int rank, OwnedDescriptor socket, std::string host) {
     peer(rank).connection = Connection{std::move(socket), rank};
     peer(rank).host = std::move(host);
@@ -40,12 +40,12 @@ class SocketPeers {
   Connection& connection(int rank) { return peer(rank).connection; }
   // Returns the name of a rank's host.
   std::string const& host(int rank) const { return peers_[static_cast<std::size_t>(rank)].host; }
-  // Notes a rank's last word: goodbye, or that the communicator has failed. It needs to hear nothing any more.
+  // Notes a rank's last word: a goodbye (`in_peace`), or an abort. That rank needs to hear nothing any more.
   void part(int rank, bool in_peace) {
     peer(rank).parted = true;
     peer(rank).left = in_peace;
   }
-  // Returns true if its last word was a goodbye.
+  // Returns true if the last word of a rank was a goodbye.
   bool left(int rank) const { return peers_[static_cast<std::size_t>(rank)].left; }
   // Returns true if nothing more comes from a rank: it has said its last word, or its connection has ended.
   bool silent(int rank) const {
@@ -59,27 +59,26 @@ class SocketPeers {
     return -1;
   }
 
-  // Sends a block, behind earlier messages, as far as the system takes it.
+  // Sends a block, behind earlier messages, as far as the system takes it. Its bytes must stay until the receiver hears `gone`.
   void send(int to, FrameHeader const& block, std::byte const* bytes) {
     peer(to).connection.send(block, bytes);
     write(peer(to));
   }
-  // Sends a message likewise, and keeps its bytes. They are summed by default. Sends nothing if the connection has ended.
+  // Sends any other message, as far as the system takes it now, and keeps its bytes; nothing if the connection has ended.
   void tell(int to, FrameKind kind, std::uint64_t number, std::vector<std::byte> bytes, bool summed = true);
-  // Reads and writes as much as possible now.
+  // Reads and writes as much as possible now; the receiver hears of it. Throws Error (transport) if a change cannot be watched.
   void move_on();
   // Returns when something can be read or written, or after so long; at once, if something came since the last call.
   void sleep(std::chrono::nanoseconds at_most);
-  // Moves on until all connections are done, so long at most; `done` is asked for ranks that have not parted. Nobody waits for
-  // `but`, a rank.
+  // Waits, moving on, until `done` is true of all connections but to rank `but` and to parted ranks; so long at most.
   void linger(std::chrono::milliseconds at_most, bool (Connection::*done)() const, int but = -1) noexcept;
 
-  // Forgets all unsent messages, drops all arrivals, and tells all the reason: at once, if there is no memory to keep it.
-  // `given_up`: the number that goes along.
+  // Forgets all unsent messages, drops all arrivals, and tells all ranks the reason: at once, if there is no memory to keep it.
+  // `given_up`: the operations given up, a bit for each channel.
   void fail(Error const& reason, std::uint64_t given_up = 0);
-  // Forgets and drops likewise the blocks of one channel.
+  // Forgets the unsent blocks of one channel, and drops those in arrival: their memory is not touched any more.
   void withdraw(int channel);
-  // Returns the bytes given to the system, headers and all.
+  // Returns the bytes taken by the system on all connections, headers and all.
   std::uint64_t written() const;
 
  private:
@@ -92,13 +91,13 @@ class SocketPeers {
   };
 
   Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
-  // Writes as much as possible. True if anything was written.
+  // Writes as much as possible to a peer. Returns true if anything was written. Throws Error (transport) like `watch`.
   bool write(Peer& peer) {
     bool const wrote = peer.connection.write(told_);
     watch(peer);
     return wrote;
   }
-  // Tells the system the events to wait for now: called after every change of them.
+  // Tells the system the events of a peer to wait for, after every change of them. Throws Error (transport) if it cannot.
   void watch(Peer& peer);
   // Returns when something can be read or written, or after so long.
   void wait(std::chrono::nanoseconds at_most) const;
@@ -109,8 +108,8 @@ class SocketPeers {
   bool news_ = false;        // something came since the last `sleep`
 };
 
-// Tells a rank the reason why it must not join, and waits a quarter of a second at most until its system has it. `told` hears
-// arrivals meanwhile.
+// Tells a rank the reason why it must not join, waits a quarter of a second at most until its system has it, and closes the
+// socket. `told` hears arrivals meanwhile. Throws Error (transport) if the system has no descriptor left.
 void tell_refused(OwnedDescriptor socket, Error const& why, FrameSink& told);
 
 }  // namespace parallax::detail

@@ -33,46 +33,45 @@ inline constexpr std::size_t most_pmi_line = std::size_t{1} << 14;
 // Most bytes of a request, with its end: launchers read so much at once.
 inline constexpr std::size_t most_pmi_request = 1000;
 
-// Returns a whole number in decimal digits; none for anything else.
+// Returns the whole number that a text has in decimal digits; nothing for any other text.
 std::optional<int> whole_number(std::string_view text);
 
-// Returns the value of a key in a line of the protocol: "cmd=get_result rc=0 value=x". Nothing, if the line has no such key.
-// Refers to the line.
+// Returns a key's value, as a view of a line of the protocol: "cmd=get_result rc=0 value=x"; nothing, if the key is not there.
 std::optional<std::string_view> pmi_value(std::string_view line, std::string_view key);
 
-// Returns one line for people: with a question mark for each invisible character, and cut if long.
+// Returns a line as shown to people: with a question mark for each invisible character, and cut behind 120 characters.
 std::string shown_line(std::string_view line);
 
-// The conversation of a process with its launcher. Each call waits for the answer until a moment. Error: timeout after it,
-// transport if the launcher hangs up, refuses, or sends no answer; its words name the rank, the request and the answer.
+// The conversation of a process with its launcher. Each call waits for the answer until a moment. Throws Error: timeout after
+// it, transport if the launcher hangs up, refuses, or sends no answer; the words name the rank, the request and the answer.
 class PmiClient {
  public:
-  // `socket`: to the launcher. It is closed by `finalize` alone, and otherwise by the end of the process: by the difference
-  // launchers know a crashed rank. `rank`: for errors.
+  // `socket`: to the launcher, and owned. It is closed by `finalize` alone, and otherwise by the end of the process: by the
+  // difference launchers know a crashed rank. `rank`: this one, for errors; -1 if not known yet.
   PmiClient(OwnedDescriptor socket, int rank) : socket_{std::move(socket)}, rank_{rank} {}
 
   // This process's number, and how many there are.
   struct Identity {
     int rank = 0, size = 1;
   };
-  // Asks at a port, first. `id`: the value of PMI_ID.
+  // Asks at a port for this process's number, before all other questions. `id`: the value of PMI_ID.
   Identity identify(std::string_view id, Moment until);
-  // Begins, and learns the launcher's limits.
+  // Begins, after `identify` at a port, and learns the launcher's limits and the name of its store.
   void begin(Moment until);
   // Returns the most bytes of a value; known once it has begun.
   std::size_t largest_value() const { return largest_; }
-  // Leaves a word, without spaces, for whoever gets it after the next barrier.
+  // Leaves a word, without spaces, under a key, for any rank's `get` after the next barrier.
   void put(std::string_view key, std::string_view word, Moment until);
-  // Waits for all ranks.
+  // Waits until all ranks of the launcher have called it.
   void barrier(Moment until) { ask("barrier_in", "barrier_out", "", until); }
-  // Returns a word left there.
+  // Returns a word that a rank has `put`, before the last barrier, under this key.
   std::string get(std::string_view key, Moment until);
   // Ends the questions: this rank may then end as it likes.
   void finalize(Moment until) {
     ask("finalize", "finalize_ack", "", until);
     socket_.close();
   }
-  // Ends the questions without memory, and waits a second at most for an answer, of any kind.
+  // Does as `finalize` without memory of the heap: waits a second at most for an answer, of any kind. Throws nothing.
   void finalize_last() noexcept {
     constexpr std::string_view request = "cmd=finalize\n";
     auto const said = uninterrupted([&] { return ::send(socket_.get(), request.data(), request.size(), MSG_NOSIGNAL); });
@@ -85,18 +84,18 @@ class PmiClient {
   }
 
  private:
-  // Says a request, and hears its answer. Error as above.
+  // Says a request (`more`: behind its name), and returns its answer, a line. Throws the class's errors.
   std::string ask(std::string_view command, std::string_view answer, std::string_view more, Moment until) {
     say(command, more, until);
     return hear(command, answer, until);
   }
   void say(std::string_view command, std::string_view more, Moment until);
   std::string hear(std::string_view command, std::string_view answer, Moment until);
-  // Reads the next line, without its end.
+  // Returns the next line, without its end. Throws Error: timeout, transport.
   std::string line(std::string_view command, Moment until);
-  // Waits until the socket can be read, or written. Error (timeout).
+  // Waits until the socket is ready for `event`, POLLIN or POLLOUT. Throws Error (timeout) after `until`.
   void wait(std::string_view command, short event, Moment until);
-  // Returns a value in an answer. Error (transport) if it is missing, or if a number is less than `least`.
+  // Returns a value in an answer. Throws Error (transport) if it is missing, or if a number is none, or less than `least`.
   std::string_view value(std::string_view command, std::string_view line, std::string_view key) const;
   int number(std::string_view command, std::string_view line, std::string_view key, int least) const;
   [[noreturn]] void fail(std::string_view command, std::string_view what, Errc code = Errc::transport) const {
@@ -111,14 +110,14 @@ class PmiClient {
   std::size_t largest_ = 0;
 };
 
-// Returns the variable by which a launcher of PMI-1 tells the way to ask it, or null.
+// Returns the value of the variable by which a launcher of PMI-1 says where it is to be asked, PMI_FD or PMI_PORT, or null.
 char const* pmi_claims(Environment variable);
 
-// The launcher of this process. It is asked once: for the ranks of one SocketCommunicator.
+// The launcher of this process, common to all of its code. It is asked once: for the ranks of one SocketCommunicator.
 class OwnLauncher {
  public:
-  // Returns this process's rank and size, as its variables tell, or, at a port, the launcher. Error: invalid_argument for
-  // variables that make no sense, misuse if PMI_FD is no socket; and those of PmiClient.
+  // Returns this process's rank and size, as its variables tell, or, at a port, the launcher, waited for. Throws Error:
+  // invalid_argument for variables that make no sense, misuse if PMI_FD is no socket or taken; and those of PmiClient.
   static PmiClient::Identity identity(Environment variable, Moment until) {
     auto const number = [&](char const* name) {
       char const* const text = variable(name);
@@ -145,7 +144,7 @@ class OwnLauncher {
     }
     return own;
   }
-  // Returns the launcher, to be asked after `identity`, once. Error (misuse).
+  // Returns the launcher, kept here, after `identity`. Throws Error (misuse) if there is none, and at every further call.
   static PmiClient& client() {
     if (!client_ || std::exchange(spent_, true))
       throw Error{
@@ -153,7 +152,7 @@ class OwnLauncher {
           "the address 'pmi:' is for a process that a launcher of PMI has started, and for its first SocketCommunicator"};
     return *client_;
   }
-  // Ends this rank's questions. Errors of PmiClient.
+  // Ends this rank's questions, if there is a launcher, and waits for its answer. Throws the errors of PmiClient.
   static void finalize(Moment until) {
     if (!client_) return;
     try {
@@ -193,9 +192,9 @@ class OwnLauncher {
   static inline bool spent_ = false;
 };
 
-// A farewell to the launcher that has joined the ranks, at its destruction: this rank needs it no more. A rank that dies
-// without a farewell has crashed, and mpiexec ends the others. An end by an exception has told them the reason, and may speak.
-// A forked child says no farewell. Move-only.
+// A farewell to the launcher that has joined the ranks, said by the destructor, which waits five seconds at most: this rank
+// needs the launcher no more. A rank that dies without a farewell has crashed, and mpiexec ends the others. A rank that ends by
+// an exception says it, too: its peers know the reason. A forked child says no farewell. Move-only.
 class LauncherFarewell {
  public:
   LauncherFarewell() = default;
@@ -212,7 +211,7 @@ class LauncherFarewell {
     }
   }
 
-  // Notes that the ranks are together.
+  // Notes that the launcher has brought the ranks together: from now on the farewell is due.
   void becomes_due() { due_ = true; }
 
  private:

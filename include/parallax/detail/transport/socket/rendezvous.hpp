@@ -1,5 +1,5 @@
-// The way of ranks over sockets to rank 0's address: told to all, or left by rank 0 as one word in a file ("file:PATH") or with
-// the launcher ("pmi:"). Such a word may come from a stranger: it is read within bounds. A meeting
+// The means of ranks over sockets to find rank 0's address: told to all, or left by rank 0 as one word in a file ("file:PATH")
+// or with the launcher ("pmi:"). Such a word may come from a stranger: it is read within bounds. A meeting
 // (detail/transport/socket/meeting.hpp) has one.
 #pragma once
 
@@ -38,13 +38,13 @@ namespace parallax::inline v0_2::detail {
 class NameLookUp {
  public:
   using Resolver = std::vector<SocketAddress> (*)(HostAndPort const&);
-  // The resolver. Tests have one of their own.
+  // The resolver, which may block. Tests have one of their own.
   static inline Resolver resolver = &addresses_of;
 
   explicit NameLookUp(HostAndPort name) : name_{std::move(name)}, digits_{addresses_in_digits(name_)} {}
 
-  // Waits a moment at most. Returns all addresses of the name at its last look-up, the system's best first; empty if nobody
-  // knows it (yet).
+  // Waits 20 ms at most, but longer if no thread can be had. Returns all addresses of the name at its last look-up, the
+  // system's best first; empty if nobody knows it (yet). Throws Error (transport) like addresses_of.
   std::vector<SocketAddress> look() {
     if (!digits_.empty()) return digits_;
     if (!answer_.valid()) begin();
@@ -73,10 +73,10 @@ class NameLookUp {
 };
 
 // Returns the addresses of this host for other hosts, IPv4 first: of all interfaces that are up, without loopback and without
-// addresses of one link alone. Ports are 0.
+// addresses of one link alone. Ports are 0. Empty if the system tells none.
 std::vector<SocketAddress> own_addresses();
 
-// Content of rank 0's word for the others.
+// Content of the word that rank 0 leaves for the others.
 struct MeetingPlace {
   std::uint16_t port = 0;
   std::string key;                     // of this job alone, by chance, in hexadecimal digits; empty: the ranks have one already
@@ -84,34 +84,34 @@ struct MeetingPlace {
   std::vector<std::string> addresses;  // at least one, to be called in this order: addresses in digits, then perhaps a name
 };
 
-// The most bytes of such a word.
+// The most bytes of a word of rank 0.
 inline constexpr std::size_t most_place_bytes = 4096;
 
-// Returns a mark of the host, equal for two processes on one host.
+// Returns a mark of the host in `facts`, equal for two processes on one host.
 std::uint64_t host_mark(RankFacts const& facts);
 
-// Returns a key that nobody can guess, in hexadecimal digits. Error (transport).
+// Returns a key that nobody can guess, in 32 hexadecimal digits. Throws Error (transport) if the system gives no random bytes.
 std::string new_key();
 
 // Returns "px1/PORT/KEY/HOST/ADDRESS,ADDRESS", with "-" for no key: letters, digits and "/.,:-_" alone, fit for any launcher.
-// As many addresses as fit into so many bytes. Error (transport) if not even one does.
+// It has as many addresses as fit into `most` bytes in all. Throws Error (transport) if not even one does.
 std::string word_of(MeetingPlace const& place, std::size_t most);
 
-// Returns the place in such a word; nothing, if it is none.
+// Returns the place told by a word in the form of `word_of`; nothing, for any other text.
 std::optional<MeetingPlace> place_in(std::string_view word);
 
-// Returns Error (file) of a file used as a meeting place.
+// Returns Error (file) about the file used as a meeting place. `what`: its fault, in words behind its name.
 Error place_file_error(std::string const& path, std::string_view what);
 
-// Returns the word in that file, without its end; nothing, if it is not there (yet). Only the user's own file, unreadable by
-// others, is read: its writer decides the partner of this process. Error (file).
+// Returns the word in that file, without the line's end; nothing, if there is no file (yet). Throws Error (file) unless it can
+// be read, is the user's own and unreadable by others: its writer decides the partner of this process.
 std::optional<std::string> word_in_file(std::string const& path);
 
 // Rank 0's file. It is there, all at once, from its construction on, and gone with it, unless another job has written it since,
 // or this is a forked child. Move-only.
 class PlaceFile {
  public:
-  // Error (file) if it cannot be written.
+  // Writes the file. Throws Error (file) if it cannot be written, transport like `new_key`.
   PlaceFile(std::string path, std::string const& word) : path_{std::move(path)} {
     std::string const fresh = joined({path_, ".", new_key()}), line = word + "\n";
     file_ = OwnedDescriptor{make_descriptor(fresh.c_str(), O_WRONLY | O_NOFOLLOW, S_IRUSR | S_IWUSR)};
@@ -140,10 +140,10 @@ class PlaceFile {
   Birth birth_;
 };
 
-// A rendezvous. Refers to the options, and to this rank's facts.
+// A rank's means to find rank 0's address, by the options. Refers to these, and to this rank's facts; both outlive it.
 class Rendezvous {
  public:
-  // Error (invalid_argument) for a wrong address.
+  // `until`: the last moment to wait for a launcher. Throws Error (invalid_argument) for a wrong address.
   Rendezvous(SocketOptions const& options, RankFacts const& mine, Moment until)
       : options_{&options}, mine_{&mine}, until_{until}, key_{options.key} {
     std::string_view const address = options.address;
@@ -156,17 +156,17 @@ class Rendezvous {
 
   // Returns true if rank 0 leaves word of its address.
   bool leaves_word() const { return means_ != Means::address; }
-  // By rank 0, if so: leaves word. The others will find it at this address, or at all of its host's if it listens everywhere,
-  // and have a key. Error: file, or of the launcher.
+  // Leaves word, by rank 0, if `leaves_word`: others find it at this address, or at all of its host's if it listens everywhere,
+  // and have a key. Waits for all at a launcher's barrier. Throws Error: file, transport, and those of PmiClient.
   void leave_word(SocketAddress const& listener);
-  // By others, and by rank 0 of an address told to all: returns the addresses of rank 0 known now, to be called in this order.
-  // There may be none. Error: file for one that must not be trusted, or of the launcher.
+  // Returns the addresses of rank 0 known now, to be called in this order; perhaps none. By other ranks, and by rank 0 of an
+  // address told to all. At a launcher waits for all ranks. Throws Error: file not to be trusted, transport, and PmiClient's.
   std::vector<SocketAddress> look();
-  // Returns the reason for finding nothing.
+  // Returns the reason why the last `look` found nothing, in words behind the name of the address.
   std::string const& why() const { return why_; }
-  // Returns the key of the job; empty: there is none.
+  // Returns the key of the job, the options' or rank 0's; empty: there is none, or none is known yet.
   std::string const& key() const { return key_; }
-  // Takes rank 0's word away: the world is together.
+  // Takes rank 0's file away, if this rank has left one: the world is together.
   void close() { file_.reset(); }
   // Returns true if the launcher brings ranks with these options together.
   static bool by_launcher(SocketOptions const& options) { return options.address == "pmi:" && options.size > 1; }
@@ -175,14 +175,14 @@ class Rendezvous {
   enum class Means { address, file, launcher };
   static constexpr std::string_view key_of_word = "parallax-rank-0";
 
-  // Returns the launcher, after this rank's beginning.
+  // Returns the launcher, and begins with it at first. Throws Error: misuse, and those of PmiClient.
   PmiClient& launcher() {
     if (!client_) client_ = &OwnLauncher::client(), client_->begin(until_);
     return *client_;
   }
-  // Returns the place left by rank 0; nothing, if it is not there.
+  // Returns the place left by rank 0; nothing, if there is none yet. Waits and throws like `look`.
   std::optional<MeetingPlace> find_place();
-  // Returns rank 0's addresses in the order of this rank's calls.
+  // Returns rank 0's addresses in the order of this rank's calls. Waits 20 ms at most if one is a name.
   std::vector<SocketAddress> in_order(MeetingPlace const& place);
 
   SocketOptions const* options_;

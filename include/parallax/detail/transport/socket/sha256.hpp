@@ -11,7 +11,7 @@
 
 namespace parallax::inline v0_2::detail {
 
-// 32 bytes, in the standard's order.
+// Digest of 32 bytes, in the standard's order.
 using Digest = std::array<std::byte, 32>;
 
 // The digest of bytes given one after another.
@@ -42,12 +42,12 @@ class Sha256 {
   }
 
  private:
-  // Zeros as far as byte `end` of the block.
+  // Fills the block with zeros as far as byte `end`.
   void pad(std::size_t end) {
     while (filled_ < end) block_[filled_++] = std::byte{0};
   }
 
-  // Takes the full block into the state.
+  // Takes the full block into the state, and begins an empty one.
   void mix() {
     std::array<std::uint32_t, 64> schedule;
     for (std::size_t i = 0; i < 16; ++i) schedule[i] = word(4 * i);
@@ -91,7 +91,7 @@ class Sha256 {
       0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3, 0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208,
       0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-  // Of the square roots of the first eight primes, likewise, until something is mixed in.
+  // Of the square roots of the first eight primes, 32 bits behind the point, until something is mixed in.
   std::array<std::uint32_t, 8> state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                       0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   std::array<std::byte, 64> block_{};
@@ -99,10 +99,10 @@ class Sha256 {
   std::uint64_t length_ = 0;  // bytes of the message
 };
 
-// The code of a message under a key, both of any length.
+// The HMAC code of a message under a key, both of any length.
 class Hmac {
  public:
-  // Begins a message.
+  // Begins a message, with a copy of the key.
   explicit Hmac(std::span<std::byte const> key) {
     Digest shorter;
     if (key.size() > key_.size()) {
@@ -126,7 +126,7 @@ class Hmac {
   }
 
  private:
-  // Returns the key with one byte over all of it.
+  // Returns the key, each byte combined with `mask` by «exclusive or».
   std::array<std::byte, 64> masked(std::byte mask) const {
     std::array<std::byte, 64> result = key_;
     for (std::byte& byte : result) byte ^= mask;

@@ -28,7 +28,7 @@ namespace parallax::inline v0_2 {
 struct ThreadOptions {
   // Longest wait; a longer one is an Error (timeout).
   std::chrono::nanoseconds deadline = std::chrono::seconds{60};
-  // Of the mailbox of every rank.
+  // Bounds of the mailbox of every rank.
   MailboxBounds mailbox = {};
 };
 
@@ -36,20 +36,21 @@ class ThreadCommunicator;
 
 namespace detail {
 
-// Runs threads like run_threads, with a body called by its address.
+// Runs threads like run_threads, and waits for all. Throws a body's first exception; Error (invalid_argument) for a size < 1.
 void run_thread_ranks(int size, FunctionRef<void(ThreadCommunicator&)> body, ThreadOptions const& options);
 
-// Letters shared by the ranks: a queue for each lane and pair of ranks. The queues are made when the first letter is posted:
-// without letters there is no cost.
+// Letters shared by the ranks: owns a queue for each lane and pair of ranks. The queues are made when the first letter is
+// posted: without letters there is no cost. All functions are local; only the first letter takes a lock.
 class ThreadLetters {
  public:
   ThreadLetters(int size, MailboxBounds const& given) : bounds{given}, size_{size} {}
 
-  // Posts, by the writer, like LetterQueue.
+  // Posts a copy of a letter, on the thread of rank `from`. Returns false, and posts nothing, if the requests' window is full.
   bool post(LetterLane lane, int from, int to, LetterParts parts) {
     return made()[at(lane, from, to)].post(parts, lane, bounds.window);
   }
-  // Takes the next letter to rank `to`: of `from`, or, if it is -1, of the first rank with a letter, from `turn` on.
+  // Takes the next letter to rank `to`, on its thread: of rank `from`, or, if that is -1, of the first rank with a letter from
+  // rank `turn` on, and sets `turn` to the rank behind that. Returns false if there is none.
   bool take(LetterLane lane, int from, int to, int& turn, Letter& letter) {
     LetterQueue* const queues = queues_.load(std::memory_order_acquire);
     if (!queues) return false;
@@ -66,7 +67,7 @@ class ThreadLetters {
   MailboxBounds const bounds;
 
  private:
-  // Returns the index of a queue: by lane, writer and reader.
+  // Returns the index of a queue: by lane, then writer, then reader.
   std::size_t at(LetterLane lane, int from, int to) const {
     return static_cast<std::size_t>((static_cast<int>(lane) * size_ + from) * size_ + to);
   }
@@ -82,8 +83,7 @@ class ThreadLetters {
 
   int const size_;
   std::mutex mutex_;
-  // Owner of the queues. Readers see them by `queues_`, as soon as they are there.
-  std::unique_ptr<LetterQueue[]> owned_;
+  std::unique_ptr<LetterQueue[]> owned_;  // readers see the queues by `queues_`, as soon as they are there
   std::atomic<LetterQueue*> queues_{nullptr};
 };
 
@@ -95,10 +95,10 @@ class ThreadLetters {
 // number + a mark.
 class ThreadGroup {
  public:
-  // Local. Room for the boxes of all channels: 8 KiB for each pair of ranks. Error (invalid_argument) if `size` or the
+  // Local. Makes the boxes of all channels: 8 KiB for each pair of ranks. Throws Error (invalid_argument) if `size` or the
   // mailbox's window is less than 1.
   PARALLAX_COLD explicit ThreadGroup(int size, ThreadOptions options = {});
-  // Letters not taken go with it.
+  // Ends the group, once its last communicator has gone, and drops the letters not taken.
   ~ThreadGroup();
 
   // Returns the number of ranks, numbered from 0.
@@ -106,17 +106,17 @@ class ThreadGroup {
   // Returns the given options.
   ThreadOptions const& options() const { return options_; }
 
-  // Aborts with a reason. The first one wins; every rank's next `check` throws it. If `run_threads` supervises, a bare «left by
-  // an exception» is held back: the supervisor catches the very exception a moment later and knows its words.
+  // Local. Aborts with a reason. The first one wins; every rank's next `check` throws it. If `run_threads` supervises, a bare
+  // «left by an exception» is held back: the supervisor catches the very exception a moment later and knows its words.
   void abort(Error const& reason);
-  // Aborts by a rank. It takes part in nothing any more; `gives_up` as in `leave`.
+  // Aborts like `abort` with a reason alone, for a rank that takes part in nothing any more. `gives_up`: as `leave` has it.
   void abort(int rank, Error const& reason, std::uint64_t gives_up) {
     leave(rank, gives_up);
     abort(reason);
   }
   // Returns true if a reason was published; any thread may ask.
   bool aborted() const { return aborted_.load(std::memory_order_acquire); }
-  // Throws the published reason. One load of an atomic if there is none.
+  // Throws the published reason, on any thread; if there is none, it is one load of an atomic.
   void check() {
     if (aborted()) refuse();
   }
@@ -143,7 +143,7 @@ class ThreadGroup {
     std::atomic<std::uint64_t> open{0}, holders{0};
   };
 
-  // A rank's reading in place: true while it reads at places told by others, and its number of turns taken.
+  // A rank's reading in place: true while it reads memory of other ranks, and how many times it has read all that it had to.
   struct alignas(64) Reader {
     std::atomic<bool> reads{false};
     std::atomic<std::uint64_t> turns{0};
@@ -161,12 +161,12 @@ class ThreadGroup {
     return boxes_[2 * static_cast<std::size_t>((channel * size_ + source) * size_ + target) + number % 2];
   }
 
-  // Throws the reason. It must be there.
+  // Throws the published reason, which must be there.
   [[noreturn]] void refuse();
-  // Throws the reason. If it is held back, waits until it is published, or the deadline has passed.
+  // Throws the published reason. Waits for one if it is held back; after the deadline throws the one held back.
   [[noreturn]] PARALLAX_COLD void refuse_soon();
   // Lets a rank go, by itself or by the thread that has run its body: it takes part in nothing any more, and gives up all
-  // operations in flight on these channels, a bit for each. Its first word stays.
+  // operations in flight on these channels, a bit for each. Does nothing for a rank that has gone before.
   void leave(int rank, std::uint64_t gives_up) {
     std::uint64_t none = 0;
     gone_[static_cast<std::size_t>(rank)].compare_exchange_strong(none, is_gone | gives_up);
@@ -176,29 +176,29 @@ class ThreadGroup {
     leave(rank, has_ended);
     some_ended_.store(true, std::memory_order_relaxed);
   }
-  // Returns true once the body of some rank has ended so; one load.
+  // Returns true once the body of some rank has ended without an exception; one load.
   bool some_ended() const { return some_ended_.load(std::memory_order_relaxed); }
-  // Aborts: a rank is waited for after the end of its body. A reason held back comes first.
+  // Aborts with Error (transport), not thrown: a rank is waited for after its body's end. A reason held back comes first.
   PARALLAX_COLD void miss(int rank);
-  // Returns true if that rank takes part in nothing any more, or, of `has_ended`, after its body's end without an abort. The
-  // caller then sees all its deeds before.
+  // Returns true if that rank takes part in nothing any more, or, for `how` has_ended, if its body has ended without an abort.
+  // The caller then sees all that the rank did before.
   bool gone(int rank, std::uint64_t how = is_gone) const {
     return (gone_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire) & how) != 0;
   }
-  // Returns true if a gone rank has given up the operation in flight there: then no rank completes it.
+  // Returns true if a gone rank has given up the operation in flight on the channel: then no rank completes it.
   bool given_up(int channel) const {
     for (auto const& rank : gone_)
       if ((rank.load(std::memory_order_acquire) >> channel) & 1) return true;
     return false;
   }
-  // Returns true if, after an abort, operations without need of a gone rank are still waited for: for a quarter of a second.
+  // Returns true for a quarter of a second after an abort: operations without need of a gone rank are waited for so long.
   bool lingers() const { return std::chrono::steady_clock::now() - aborted_at_ < std::chrono::milliseconds{250}; }
-  // Publishes a reason, under the lock: the first one stays, and from now on `check` throws.
+  // Publishes a reason, under the caller's lock: the first one stays, and from now on `check` throws it.
   void publish(Error const& reason);
   // Begins supervision, by run_threads, before the ranks start: from now on a bare abort is held back.
   void supervise() { supervised_ = true; }
-  // Publishes a held back reason, by a rank whose body has ended without an exception: somebody has caught an exception that
-  // had left a session, and peers must hear of it.
+  // Publishes a held back reason, if there is one, after a body's end without an exception: somebody has caught an exception
+  // that had left a session, and peers must hear of it.
   void publish_held_back();
 
   int const size_;
@@ -212,10 +212,10 @@ class ThreadGroup {
   std::vector<Journal> journals_;
   std::vector<Reader> readers_;
   detail::ThreadLetters letters_;
-  std::atomic<bool> aborted_{false}, left_{false};  // a reason is published; there is one
+  std::atomic<bool> aborted_{false}, left_{false};  // a reason is published; there is one, perhaps held back
   std::atomic<bool> some_ended_{false};
   std::chrono::steady_clock::time_point aborted_at_{};
-  // Bits of `gone_`: behind the channels', an end without an exception, and the turns of reading in place.
+  // Bits of `gone_`: behind the channels', an end without an exception, and a wait for others to have read in place (`turns`).
   static constexpr int turns = 62;
   static constexpr std::uint64_t is_gone = std::uint64_t{1} << 63, has_ended = std::uint64_t{1} << 61,
                                  everything = ~(is_gone | has_ended);
