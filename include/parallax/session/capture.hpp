@@ -21,22 +21,22 @@ namespace detail {
 class Replays {
  public:
   virtual ~Replays() = default;
-  // Collective. Takes the step once more, with the present contents of memory and the rules of this step.
+  // Collective. Takes the step once more, with the present contents of memory and the rules of this step. See CapturedStep.
   virtual void replay() = 0;
 };
 
-// A step during its capture, and then the captured one. Owns the graph; refers to the core of the session.
+// A step during its capture, and then the captured one. Owns the graph and its memory; refers to the session's core.
 template <Communicator C>
 class StepCapture final : public Replays, private Capturing<C> {
  public:
-  // `can`: true if all moves of device memory are in the stream, see NcclCommunicator::captures; alike on all ranks.
+  // Takes `can`, true if all moves of device memory are in the stream, see NcclCommunicator::captures; alike on all ranks.
   StepCapture(SessionCore<C>& core, bool can) : core_{&core}, capture_{queue().stream}, can_{can} {}
   StepCapture(StepCapture const&) = delete;
   ~StepCapture() override {
     if (core_->capturing == this) core_->capturing = nullptr;
   }
 
-  // Collective. Refuses a step unfit for capture; from here on the thread's work in the queue is captured.
+  // Collective. Throws Error (misuse), alike on all ranks, if no step can be captured. From here on captures work in the queue.
   void begin() {
     core_->waiting.guarded("capture", [&] {
       core_->await_rows("capture");
@@ -48,7 +48,7 @@ class StepCapture final : public Replays, private Capturing<C> {
       core_->capturing = this;
     });
   }
-  // Collective, after the body. The captured step is taken: the graph is made and launched.
+  // Collective, after the body. Makes and launches the graph, which takes the captured step. Error (misuse) if there is none.
   void end() {
     core_->capturing = nullptr;
     if (core_->steps == steps_) {
@@ -65,8 +65,8 @@ class StepCapture final : public Replays, private Capturing<C> {
       launch();
     });
   }
-  // Local, by an exception that leaves the body. Ends the session if by then ranks have agreed on a step, which is not going to
-  // be taken.
+  // Local, as an exception leaves the body. Gives the capture up. Ends the session if by then ranks have agreed on a step,
+  // which is not going to be taken.
   void abandon() noexcept {
     core_->capturing = nullptr;
     capture_.abandon();
@@ -128,7 +128,7 @@ class StepCapture final : public Replays, private Capturing<C> {
         if (is_it(known)) updated_.push_back(known);
     }
   }
-  // Local: throws the mistakes seen before a replay.
+  // Local. Prepares a replay. Throws Error: misuse, the late errors of padded batches, and those of optimizers.
   void prepare() {
     core_->check_late("replay", false);
     auto const refuse = [&](std::string const& variable, std::string_view why) {
@@ -140,12 +140,12 @@ class StepCapture final : public Replays, private Capturing<C> {
     reserve();
     capture_.renew();
   }
-  // Has tables put their preparations into the stream ahead of the graph, both updated tables and merely read ones.
+  // Has tables put their preparations into the stream ahead of the graph, updated and merely read ones. May throw their errors.
   void reserve() {
     for (auto const& variable : core_->registry.variables())
       if (variable->state && variable->reserve_launch) variable->reserve_launch(variable->state);
   }
-  // Tells the ranks' wishes, which travel with the commit of a step, and here without one.
+  // Collective. Waits for all ranks' wishes, which travel with the commit of a step, and here without one.
   void tell_wishes(FunctionRef<std::string()> names) {
     auto& rounds = core_->rounds;
     rounds.words.assign(1, core_->wish);
@@ -192,7 +192,7 @@ class StepCapture final : public Replays, private Capturing<C> {
 // Move-only. Must not outlive the session.
 class CapturedStep {
  public:
-  // Made by `capture`.
+  // Local, by `capture`. Owns the step.
   explicit CapturedStep(Owned<detail::Replays> step) : step_{std::move(step)} {}
 
   // Collective: the ranks agree that all of them replay this step, with the same settings, and launch its graph; the host waits

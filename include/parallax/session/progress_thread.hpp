@@ -23,10 +23,10 @@ concept TakesTurns = requires(S& session) {
 
 // While it lives, started updates and rows named ahead progress without `poll`, and an owner serves the workers of an
 // AsyncSession; operations of the session wait for their turn, some microseconds at most. Local: some ranks may have one and
-// others not, and no bit of a Session depends on it. A core of its own serves it best: on the core of the computing rank it
-// takes as much as it gives. It looks every `interval`; a failure meanwhile ends the session, whose next operation throws it as
-// Error (poisoned). While updates are in flight `traffic()` is not to be read, nor a BoundStep called. Must not outlive the
-// session, which is not moved meanwhile.
+// others not, and no bit of a Session depends on it. Refers to the session. A core of its own serves it best: on the core of
+// the computing rank it takes as much as it gives. It looks every `interval`; a failure meanwhile ends the session, whose next
+// operation throws it as Error (poisoned). While updates are in flight `traffic()` is not to be read, nor a BoundStep called.
+// Must not outlive the session, which is not moved meanwhile.
 template <TakesTurns S>
 class ProgressThread {
  public:

@@ -36,11 +36,11 @@ struct WholeOptions;
 
 namespace detail {
 
-// The work of save, restore, gather or scatter, by the operation's number: found in the headers of parallax/checkpoint.
+// The work of save, restore, gather or scatter, by the operation's number: defined in the headers of parallax/checkpoint.
 template <Operation operation>
 struct CheckpointWork;
 
-// Called by `save` and its like: the work, if its header is included.
+// Calls the work of `save` and its like, and returns its result, if its header is included; an assertion asks for the header.
 template <Operation operation, class... Arguments>
 auto checkpoint(Arguments&... arguments) {
   constexpr bool included = requires { sizeof(CheckpointWork<operation>); };
@@ -62,9 +62,9 @@ class Session : public Session<std::conditional_t<detail::never<C>, C, SelfCommu
   explicit Session(C&, SessionOptions = {});
 };
 
-// Ranks that train together. Operations are member functions here. All ranks call an operation marked collective, in the same
-// order, on the same variables; the rest, and the construction of variables, is local. C: a type that satisfies the concept
-// Communicator, as a rule deduced from the constructor's argument.
+// Ranks that train together, with their operations. All ranks call an operation marked collective, in the same order, on the
+// same variables. It waits for its peers, under the communicator's deadline, unless its comment says otherwise. The rest, and
+// the construction of variables, is local, and waits for no rank. C: a Communicator, deduced from the constructor's argument.
 //
 // Errors. An operation refused by one rank (a bad id, a gradient of a wrong size, an exception in a transform, memory), or
 // differing between ranks, fails on every rank with the same Error, nothing is changed, and the session goes on. Started
@@ -81,10 +81,10 @@ class Session<C> {
   using Edge = detail::edge_of<C>;
 
  public:
-  // Local. Over all ranks of `world` by a flat topology: one hop, and every rank owns a share. Every operation compares
-  // topology and options: ranks with different ones get Error (mismatch). May throw std::bad_alloc.
+  // Local. Makes a session over all ranks of `world` by a flat topology: one hop, and every rank owns a share. Every operation
+  // compares topology and options: ranks with different ones get Error (mismatch). May throw std::bad_alloc.
   explicit Session(C& world, SessionOptions options = {}) : Session{Topology<C>{world}, options} {}
-  // Local. Over a topology with named hosts, or dedicated servers. It is copied, but not its communicator.
+  // Local. Makes a session over a topology, as with named hosts or servers, which is copied, but not its communicator.
   explicit Session(Topology<C> topology, SessionOptions options = {})
       : world_{make_owned<World>(std::move(topology), options)} {}
   Session(Session&&) noexcept = default;
@@ -96,7 +96,7 @@ class Session<C> {
     if (world_) world_->core.leave();
   }
 
-  // Local. This rank's number in the communicator, from 0.
+  // Local. Returns this rank's number in the communicator, from 0.
   int rank() const { return world_->core.topology.rank(); }
   // Local. Returns the number of the communicator's ranks, non-owners included.
   int size() const { return world_->core.topology.size(); }
@@ -106,7 +106,7 @@ class Session<C> {
   // Local. Returns the options of operations yet to come: a trainer may change them between two, alike on all ranks. The next
   // operation compares them, and ranks with different ones get Error (mismatch).
   SessionOptions& options() { return world_->core.options; }
-  // Local. Returns the traffic of this rank in this session: bytes by payload, messages and transfers. Never reset.
+  // Local. Returns this rank's traffic in this session, which owns it: bytes by payload, messages and transfers. Never reset.
   Traffic const& traffic() const { return world_->core.traffic; }
   // Local. Returns the number of applied steps, alike on all ranks; a refused or skipped one does not count. A reading `visit`
   // sets it.
@@ -154,12 +154,12 @@ class Session<C> {
   [[nodiscard]] auto prefetch(V const& variable, Ids const& ids) {
     return detail::prefetch(world_->core, variable.at(ids));
   }
-  // Local, and alike on all ranks. Names a batch of several tables, or bags, to be pulled together.
+  // Local, and alike on all ranks. Names, as prefetch(variable, ids), a batch of several tables, or bags, pulled together.
   template <detail::NamesRows... Indices>
   [[nodiscard]] auto prefetch(Indices const&... indices) {
     return detail::prefetch(world_->core, indices...);
   }
-  // Local, and alike on all ranks. Names a batch of a list of tables of one type.
+  // Local, and alike on all ranks. Names, as prefetch(variable, ids), a batch of a list of tables of one type.
   template <detail::NamesRows Indices>
   [[nodiscard]] auto prefetch(std::vector<Indices> const& list) {
     return detail::prefetch(world_->core, list);
@@ -172,7 +172,7 @@ class Session<C> {
   [[nodiscard]] auto pull(Prefetched<C, Handles...>&& batch) {
     return detail::unpacked(detail::pull(world_->core, std::move(batch)));
   }
-  // For arguments of other types: an assertion names the arguments of a prefetch.
+  // Refuses arguments of other types at compile time, by an assertion that names those of a prefetch.
   template <class... Others>
   detail::Mistaken prefetch(Others const&...) {
     static_assert(detail::never<std::tuple<Others...>>,
@@ -198,8 +198,8 @@ class Session<C> {
   void start(Updates const&... updates) {
     start(Priority{}, updates...);
   }
-  // Collective. Begins updates with a priority, compared by the ranks: during the exchange of a start with a higher one, lower
-  // ones wait. Without one it is 0.
+  // Collective. Begins updates as start(updates…), with a priority, compared by the ranks: during the exchange of a start with
+  // a higher one, lower ones wait. Without one it is 0.
   template <class... Updates>
   void start(Priority priority, Updates const&... updates) {
     if constexpr (detail::check_updates<Updates...>()) detail::start(world_->core, priority, updates...);
@@ -229,8 +229,8 @@ class Session<C> {
 
   // Collective. Binds a step of dense variables, checked here once and never again: see BoundStep. `updates`: grad(…) of
   // variables under AllReduce whose optimizer works element by element, without a transform. The communicator sums in the
-  // vendor's order. Errors: misuse if it does not, invalid_argument for a gradient of another size or of more than INT_MAX
-  // elements.
+  // vendor's order. The BoundStep refers to the gradients' memory. Errors: misuse if it does not sum so, mismatch,
+  // invalid_argument for a gradient of another size or of more than INT_MAX elements.
   template <class... Updates>
   auto bind_step(Updates const&... updates) {
     if constexpr (detail::check_bound<C, Updates...>())
@@ -238,12 +238,12 @@ class Session<C> {
     else return detail::Mistaken{};
   }
 
-  // Collective. For ranks that run out of data before others: called after a rank's last batch, takes part in the others'
-  // operations and contributes nothing to them, until all ranks have called it. `body` is the others' iteration with an empty
-  // batch: the same pulls, starts and steps in the same order, the pulls and updates by indices without any; dense gradients
-  // are not looked at and count as zeros. Means are over all ranks or over those with data: SessionOptions::join_divisor. The
-  // last call of `body` happens after all ranks have joined: its steps change nothing and return false. Errors: those of calls
-  // in `body`, and misuse for a `body` without operations.
+  // Collective. Takes part, after this rank's last batch, in the operations of ranks that have more data, and contributes
+  // nothing to them, until all ranks have called it. `body` is the iteration of those ranks with an empty batch: the same
+  // pulls, starts and steps in the same order, the pulls and updates by indices without any; dense gradients are not looked at
+  // and count as zeros. Means are over all ranks or over those with data: SessionOptions::join_divisor. The last call of `body`
+  // happens after all ranks have joined: its steps change nothing and return false. Errors: those of calls in `body`, and
+  // misuse for a `body` without operations.
   //   for (Batch const& batch : mine) iteration(batch);
   //   session.join([&] { iteration(Batch{}); });
   template <class Body>
@@ -283,9 +283,9 @@ class Session<C> {
   }
 
   // Collective. Searches, during the training, the number of pieces with the fastest steps: see PieceSearch. The next steps
-  // with updates of `variable`, one under Auto, are timed, and after some of them its rows are dealt anew. Returns at once;
-  // `decisions()` has the results. Meanwhile the method stays; nothing is searched if every rank holds all rows. Errors:
-  // mismatch, if ranks search differently; misuse.
+  // with updates of `variable`, one under Auto, are timed, and after some of them its rows are dealt anew. Waits for the
+  // agreement only; `decisions()` has the results. Meanwhile the policy stays; nothing is searched if every rank holds all
+  // rows. Errors: mismatch, if ranks search differently; misuse.
   template <class V>
   void search_pieces(V const& variable, SearchOptions const& search = {}) {
     constexpr bool right = requires { requires V::State::adaptive; };
@@ -369,11 +369,11 @@ class Session<C> {
     detail::checkpoint<Operation::scatter>(*this, variable, options, give);
   }
 
-  // Local. Returns the moves of variables under Auto, with reasons: the same on all ranks.
-  // In the order of steps; the reference is valid as long as the session, and the list grows.
+  // Local. Returns the moves of variables under Auto, with reasons, in the order of steps: the same on all ranks. The reference
+  // is valid as long as the session, and the list grows.
   std::vector<Decision> const& decisions() const { return world_->core.decisions; }
-  // Local. The model of the machine for variables in the space's memory: as the options have it, or as it was measured for
-  // variables under Auto.
+  // Local. Returns the model of the machine for variables in the space's memory: as the options have it, or as it was measured
+  // for variables under Auto.
   template <MemorySpace Space = HostSpace>
   Costs costs() const {
     return world_->core.costs_of(!Space::host_readable);
@@ -388,27 +388,27 @@ class Session<C> {
 
   // Collective. Ends the session normally: every rank has completed every step, and says so. Returns what each rank did, alike
   // on all ranks. A rank that leaves without it has failed, and no rank gets a Completion. A later operation opens the session
-  // again. Errors: misuse, if updates were started and no step completed them.
+  // again. Errors: misuse, if started updates were not completed; those of a save behind the steps and of padded tables.
   Completion finish() { return detail::finish(world_->core); }
 
-  // For a Trace: called at its beginning with room for events, and at its end with null. Local. The journal refers to the room.
+  // Local. Lets, for a Trace, the journal record events in this room, which the Trace owns, until a call with null.
   void record(TraceRoom* room) { world_->core.waiting.journal().record(room); }
-  // For a ProgressThread: called before its thread begins and after it has ended. Local. While it is on, an operation takes a
-  // lock that `help` tries. Throws Error (misuse) if the communicator may be used by one thread only.
+  // Local. Lets, for a ProgressThread, operations take a lock that `help` tries, or none. Called while its thread does not run.
+  // Throws Error (misuse) if the communicator may be used by one thread only.
   void take_turns(bool on) { world_->core.waiting.take_turns(on); }
-  // For a ProgressThread: its thread's first call. Local. A new thread has device 0: it gets the device of the session's queue.
+  // Local. Gives a ProgressThread's thread, as its first call, the device of the session's queue.
   void begin_help() const noexcept {
     auto const& world = world_->core.topology.world();
     if constexpr (requires { make_current(world.queue()); }) make_current(world.queue());
   }
-  // For a ProgressThread: its thread's repeated call. Local. Lets work in flight progress, unless the session is at work
-  // itself. A failure ends the session.
+  // Local. Lets, for a ProgressThread's thread, again and again, work in flight progress, unless the session is at work itself.
+  // A failure ends the session.
   void help() noexcept { world_->core.waiting.help(); }
-  // Returns the session's core, for operations of the library outside of this class.
+  // Returns the session's core, for operations of the library outside of this class. Valid as long as the session.
   auto& core() { return world_->core; }
-  // For the constructor of a variable, its last call: makes the variable known to the session. Local. Throws Error
-  // (invalid_argument) for the name of another living variable of the session. The variable's type is seen here: an engine
-  // without a way for its policy says so.
+  // Local. Makes a variable known to the session, as the last call of its constructor. Throws Error (invalid_argument) for the
+  // name of another living variable of the session. The variable's type is seen here: an engine without a way for its policy
+  // says so.
   template <class State>
   void enter(State& state) {
     static_assert(

@@ -18,7 +18,7 @@ namespace parallax::inline v0_2 {
 // sessions on it. Local; must not outlive the session. One at a time.
 class Trace {
  public:
-  // Local. Begins to record. `capacity`: so many events; later ones are dropped and counted. Their room is allocated here.
+  // Local. Begins to record. `capacity`: number of events with room, allocated here; later ones are dropped and counted.
   template <Communicator C>
   explicit Trace(Session<C>& session, std::size_t capacity = 1 << 16)
       : events_(capacity),
@@ -40,11 +40,11 @@ class Trace {
 
   // Local. Returns the number of events without room.
   std::size_t dropped() const { return room_.dropped; }
-  // Local. Returns what was recorded; valid until the next operation.
+  // Local. Returns the recorded events, oldest first; valid until the next operation, and not beyond the Trace.
   std::span<TraceEvent const> recorded() const { return {events_.data(), room_.size}; }
-  // Local. Returns the number of its rank's host.
+  // Local. Returns the number of this rank's host, as in the session's topology.
   int host() const { return host_; }
-  // Collective. Returns every rank's bytes at rank 0, by rank; nothing elsewhere. Throws the communicator's errors.
+  // Collective. Waits, and returns every rank's bytes at rank 0, by rank; nothing elsewhere. Throws the communicator's errors.
   std::vector<std::vector<std::byte>> gather(std::span<std::byte const> mine) const { return gather_(session_, mine); }
 
   // Local. Returns this rank's events in the Trace Event Format of Chrome (chrome://tracing, Perfetto): complete events, a

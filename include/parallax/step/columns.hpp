@@ -34,12 +34,12 @@ struct ColumnsOf : ColumnsOf<Variable<Sparse>> {
   static_assert(never<V>, "parallax: Columns cuts a Sparse variable: Columns<Variable<Sparse, ...>, parts>");
 };
 
-// The first column of a part.
+// Returns the first column of part `part` of so many; for `parts`, `width`.
 constexpr std::int64_t column_begin(std::int64_t width, int part, int parts) { return width * part / parts; }
 
 }  // namespace detail
 
-// The rows of a pull from every part of a table. Move-only; the parts are those of Columns.
+// The rows of a pull from every part of a table. Owns a handle for each part of the Columns, which it may outlive. Move-only.
 template <class State, int parts>
 class PulledColumns {
  public:
@@ -47,12 +47,12 @@ class PulledColumns {
   using T = typename State::scalar_type;
 
   PulledColumns() = default;
-  // By `Columns::pull`: takes the handles, in the order of the parts.
+  // Takes the handles, in the order of the parts. By `Columns::pull`.
   explicit PulledColumns(std::array<PulledRows<State>, static_cast<std::size_t>(parts)> rows) : rows_{std::move(rows)} {}
 
   // Returns the number of pulled indices, duplicates included.
   std::size_t indices() const { return rows_[0].indices(); }
-  // Returns the elements of a whole row, with all parts.
+  // Returns the number of elements of a whole row, with all parts.
   std::int64_t width() const {
     std::int64_t sum = 0;
     for (auto const& rows : rows_) sum += rows.width();
@@ -61,8 +61,8 @@ class PulledColumns {
   // Returns the handle of part p, 0 <= p < parts; its rows have the columns of this part. Belongs to this handle.
   PulledRows<State> const& part(int p) const { return rows_[static_cast<std::size_t>(p)]; }
 
-  // Local. Writes the whole row of the i-th index to `out`, width() elements in the host's memory; returns the end of the
-  // written range.
+  // Local. Writes the whole row of the i-th index, i below indices(), to `out`, width() elements in the host's memory; returns
+  // the end of the written range.
   T* copy_row(std::size_t i, T* out) const requires State::space::host_readable {
     for (auto const& rows : rows_)
       for (T const value : rows[i]) *out++ = value;
@@ -94,9 +94,9 @@ class Columns {
   // The scalar of the table's elements.
   using T = typename Part::scalar_type;
 
-  // Local. The parts are variables `name.0`, `name.1`, …, compared by the ranks as any. `settings` are those of V, in any
-  // order: an optimizer, a partitioner, a Reduce, a BadIds. Initial values are drawn for each part by its name. Throws Error
-  // (invalid_argument) for fewer columns than parts.
+  // Local. Makes the parts: variables `name.0`, `name.1`, …, compared by the ranks as any. `settings` are V's, in any order: an
+  // optimizer, a partitioner, a Reduce, a BadIds. Initial values are drawn for each part by its name. Throws Error
+  // (invalid_argument) for fewer columns than parts, and as a Variable does.
   template <class Session, class... Settings>
   Columns(Session& session, std::string const& name, Table const& table, Settings const&... settings)
       : Columns{std::make_index_sequence<static_cast<std::size_t>(parts)>{}, session, name, table, settings...} {}
@@ -105,12 +105,12 @@ class Columns {
   std::int64_t rows() const { return parts_[0].rows(); }
   // Returns the number of columns of the whole table.
   std::int64_t width() const { return width_; }
-  // Returns part p as a variable of its own, 0 <= p < parts: for members of a variable, as its optimizer's settings.
+  // Returns part p, owned here, as a variable, 0 <= p < parts: for members of a variable, as its optimizer's settings.
   Part& part(int p) { return parts_[static_cast<std::size_t>(p)]; }
   // Returns the first column of part p in the whole table; for `parts` its width.
   std::int64_t first_column(int p) const { return detail::column_begin(width_, p, parts); }
 
-  // Collective. Pulls these indices from all parts at once. Refused as session.pull is, naming the part.
+  // Collective. Pulls these indices from all parts at once, as session.pull, with its errors, which name the part.
   template <class Session, class Ids>
   PulledColumns<State, parts> pull(Session& session, Ids const& ids) {
     return std::apply([&](auto&... part) { return taken(session.pull(part.at(ids)...)); }, parts_);
@@ -138,7 +138,7 @@ class Columns {
         "and a BadIds");
   }
 
-  // Called before the parts are made: a width too small for the cut makes none known to the session.
+  // Returns `width`. Throws Error (invalid_argument) if it is below `parts`, before any part is known to the session.
   template <class Session>
   static std::int64_t checked(Session& session, std::string const& name, std::int64_t width) {
     if (width < parts)
@@ -146,13 +146,13 @@ class Columns {
                   joined({width, " columns cannot be cut into ", parts, " parts"})};
     return width;
   }
-  // The table of part p: as many rows, and its columns.
+  // Returns the table of part p: as many rows, and its columns.
   static Table narrowed(Table table, int p) {
     auto const begin = detail::column_begin(table.width, p, parts);
     table.width = detail::column_begin(table.width, p + 1, parts) - begin;
     return table;
   }
-  // A pull of one part returns its handle, and one of several a tuple.
+  // Returns the handles of a pull, of one part a handle and of several a tuple, as PulledColumns.
   static PulledColumns<State, parts> taken(PulledRows<State> rows) requires(parts == 1) {
     return PulledColumns<State, parts>{{std::move(rows)}};
   }
@@ -166,8 +166,8 @@ class Columns {
 };
 
 // Local. Names the gradient of rows pulled from columns: one row of the whole width per index, [indices x width], in the order
-// of the indices. Refers to `rows`, until the step has returned. One argument of a step. Rows of another number or width are
-// refused by the step, on all ranks, naming a part.
+// of the indices. Returns one argument of a step, which refers to `pulled` and `rows` until the step has returned. Rows of
+// another number or width are refused by the step, on all ranks, naming a part.
 template <class State, int parts, class Rows>
 auto grad(PulledColumns<State, parts> const& pulled, Rows const& rows) {
   using T = typename State::scalar_type;

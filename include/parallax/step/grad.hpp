@@ -15,8 +15,8 @@
 
 namespace parallax::inline v0_2 {
 
-// The priority of started updates: during the exchange of those with a higher one, others wait. Without one it is 0. Parameters
-// needed first by the next forward pass should have the highest (Peng et al., SOSP 2019).
+// The priority of started updates: during the exchange of updates with a higher one, others wait. Without one it is 0.
+// Parameters needed first by the next forward pass should have the highest (Peng et al., SOSP 2019).
 struct Priority {
   // The higher, the earlier; alike on all ranks, which is checked.
   int value = 0;
@@ -27,7 +27,7 @@ template <class... Updates>
 struct ClipGroup {
   // The limit of the Euclidean norm over all ranks; alike on all of them, which is checked.
   double max_norm;
-  // The members: updates, and references to named ranges of updates.
+  // The members: updates, and references to named ranges of updates, which must outlive it.
   std::tuple<Updates...> updates;
 };
 
@@ -76,7 +76,7 @@ concept VariableRange = requires(R& range) {
 // An argument of an operation on several variables: one of them, or a range.
 template <class T>
 concept VariableOrRange = AnyVariable<T> || VariableRange<T>;
-// Calls `show` with each variable of a range, or with a thing that is no range.
+// Calls `show` with each variable of `thing`, a range, or with `thing` itself.
 template <class Thing, class Show>
 void each_of(Thing& thing, Show&& show) {
   if constexpr (VariableRange<Thing>)
@@ -112,7 +112,7 @@ template <class... Updates>
 inline constexpr bool is_update_or_mistaken<ClipGroup<Updates...>> =
     (true && ... && is_update_or_mistaken<std::remove_cvref_t<Updates>>);
 
-// For `step` and `start`: true for updates, false after an assertion, here or earlier, has told the user.
+// Returns, for `step` and `start`, true for updates; false after an assertion, here or earlier, has told the user.
 template <class... Updates>
 consteval bool check_updates() {
   static_assert((true && ... && is_update_or_mistaken<Updates>),
@@ -120,7 +120,7 @@ consteval bool check_updates() {
   return (true && ... && is_update<Updates>);
 }
 
-// Rows for a variable over T, as a view or, after an assertion, as a Mistaken.
+// Returns `rows`, for a variable over T, as a view of them in rows of `width`; after an assertion a Mistaken.
 template <class T, class Rows>
 auto checked_rows(Rows const& rows, std::int64_t width) {
   if constexpr (!FlatTensor<Rows const> && !RowTensor<Rows const>) {
@@ -135,14 +135,14 @@ auto checked_rows(Rows const& rows, std::int64_t width) {
   }
 }
 
-// For `grad` of rows by pointer and count: an assertion names the right call.
+// Refuses `grad` of rows by pointer and count, by an assertion that names the right call.
 template <class Pointer>
 Mistaken counted_rows() {
   static_assert(never<Pointer>, "parallax: rows by pointer are a table: px::RowsView{pointer, rows, width}");
   return {};
 }
 
-// Makes the update for every `grad` of a handle. The number of rows is checked by the step, which refuses on all ranks.
+// Returns the update for every `grad` of a handle, with a row for each `per`. The step checks their number, and refuses.
 template <class Handle, class Rows>
 auto grad_of_pull(Handle const& handle, Rows const& rows, RowsPer per) {
   using State = typename Handle::state_type;
@@ -155,9 +155,9 @@ auto grad_of_pull(Handle const& handle, Rows const& rows, RowsPer per) {
 
 }  // namespace detail
 
-// Names the gradient of a dense variable: any tensor with contiguous elements of the variable's scalar, as many as the variable
-// has, in the variable's memory space. Refers to the gradient until `step` returns; `start` copies it. Another number of
-// elements is refused by the step, on all ranks (Errc::invalid_argument).
+// Returns the update of a dense variable by its gradient: any tensor with contiguous elements of the variable's scalar, as many
+// as the variable has, in the variable's memory space. Refers to the gradient until `step` returns; `start` copies it. Another
+// number of elements is refused by the step, on all ranks (Errc::invalid_argument).
 template <detail::DenseVariable V, class Tensor>
 auto grad(V const& variable, Tensor const& gradient) {
   if constexpr (!FlatTensor<Tensor const>) {
@@ -172,8 +172,8 @@ auto grad(V const& variable, Tensor const& gradient) {
   }
 }
 
-// Names the gradient of the `count` elements at `gradient`. A count other than the variable's is refused by `step`, on all
-// ranks.
+// Names the gradient of a dense variable as grad(variable, tensor) does: the `count` elements at `gradient`, referred to until
+// `step` returns.
 template <detail::DenseVariable V, detail::ElementPointer Pointer, std::integral Count>
 auto grad(V const& variable, Pointer const& gradient, Count const& count) {
   return grad(variable, std::span{gradient, static_cast<std::size_t>(count)});
@@ -205,40 +205,40 @@ auto in_place(Tensor&& gradient) {
     return InPlace<typename decltype(flat_view(gradient))::element_type>{flat_view(gradient)};
   }
 }
-// Names the gradient of a dense variable in memory that the step may overwrite: see `in_place`.
+// Names the gradient of a dense variable as grad(variable, tensor) does, in memory that the step may overwrite: see `in_place`.
 template <detail::DenseVariable V, class T>
 auto grad(V const& variable, InPlace<T> const& gradient) {
   auto update = grad(variable, gradient.values);
   if constexpr (!std::same_as<decltype(update), detail::Mistaken>) update.in_place = gradient.values.data();
   return update;
 }
-// After an assertion about the gradient: passes the mistake on.
+// Passes a mistake on, after an assertion about the gradient.
 template <detail::DenseVariable V>
 detail::Mistaken grad(V const&, detail::Mistaken mistaken) {
   return mistaken;
 }
-// After an assertion about the variable or handle: passes the mistake on.
+// Passes a mistake on, after an assertion about the variable or handle.
 template <class Gradient>
 detail::Mistaken grad(detail::Mistaken mistaken, Gradient const&) {
   return mistaken;
 }
 
-// Names the gradient of the batch of a pull: one row per index, [indices() x width], in the order of the indices (duplicates
-// are summed here). If the pull has told owners the ids, only rows travel. Refers to the handle's plan and to `rows` until
-// `step` returns. A handle serves any number of updates of one step, all of them applied; a later step refuses it
-// (Errc::misuse), as its rows have changed since. A handle escapes the refusal if its table's rows had moved (Auto) before its
-// first step. Another number or width of rows, and an empty handle, are refused by the step.
+// Returns the update by the gradient of the batch of a pull: one row per index, [indices() x width], in the order of the
+// indices (duplicates are summed here). If the pull has told owners the ids, only rows travel. Refers to the handle's plan and
+// to `rows` until `step` returns. A handle serves any number of updates of one step, all of them applied; a later step refuses
+// it (Errc::misuse), as its rows have changed since. A handle escapes the refusal if its table's rows had moved (Auto) before
+// its first step. Another number or width of rows, and an empty handle, are refused by the step.
 template <class State, class Rows>
 auto grad(PulledRows<State> const& handle, Rows const& rows) {
   return detail::grad_of_pull(handle, rows, RowsPer::index);
 }
-// Names one row per distinct index, [size() x width], in the order of `handle.values()`: grad(handle, distinct(rows)).
+// Names, as grad(handle, rows), a gradient of a row per distinct index, [size() x width], in the order of `handle.values()`.
 template <class State, class Rows>
 auto grad(PulledRows<State> const& handle, Distinct<Rows> const& rows) {
   return detail::grad_of_pull(handle, rows.rows, RowsPer::distinct);
 }
-// Names the gradient of bags: one row per bag, [bags x width], from which each index takes its share: the row times its weight,
-// or divided by the bag's size for a mean. An index's gradient is never held by itself.
+// Names the gradient of a pull's bags as grad(handle, rows): one row per bag, [bags x width], from which each index takes its
+// share, the row times its weight, or divided by the bag's size for a mean.
 template <class State, class Rows>
 auto grad(PulledBags<State> const& handle, Rows const& rows) {
   return detail::grad_of_pull(handle, rows, RowsPer::bag);
@@ -260,7 +260,7 @@ auto grad(EditableRows<State> const& rows, Difference) {
   if constexpr (!subtracted) return detail::Mistaken{};
   else return detail::grad_of_pull(rows, rows.difference(), RowsPer::distinct);
 }
-// For rows that cannot be changed: an assertion tells the way to editable ones.
+// Refuses rows that cannot be changed, by an assertion that tells how to get editable ones.
 template <class State>
 detail::Mistaken grad(PulledRows<State> const&, Difference) {
   static_assert(detail::never<State>,
@@ -268,9 +268,9 @@ detail::Mistaken grad(PulledRows<State> const&, Difference) {
   return {};
 }
 
-// Names the gradient of rows that were not pulled: one row per index, [ids x width], in the order of `ids`. Duplicates are
-// summed, and the ids travel along with the rows. Refers to `ids` and `rows` until `step` returns. The step throws Error:
-// bad_id as a pull does, and invalid_argument if the rows do not fit the ids.
+// Returns the update by the gradient of rows that were not pulled: one row per index, [ids x width], in the order of `ids`.
+// Duplicates are summed, and the ids travel along with the rows. Refers to `ids` and `rows` until `step` returns. The step
+// throws Error: bad_id as a pull does, and invalid_argument if the rows do not fit the ids.
 template <detail::SparseVariable V, class Ids, class Rows>
 auto grad(V const& variable, Ids const& ids, Rows const& rows) {
   auto const view = detail::checked_rows<typename V::scalar_type>(rows, variable.width());
@@ -288,13 +288,13 @@ template <class Handle, detail::ElementPointer Pointer, std::integral Count>
 detail::Mistaken grad(Handle const&, Pointer const&, Count const&) {
   return detail::counted_rows<Pointer>();
 }
-// Refuses likewise ids with rows by a pointer and a count.
+// Refuses, by an assertion, ids with rows by a pointer and a count.
 template <detail::SparseVariable V, class Ids, detail::ElementPointer Pointer, std::integral Count>
 detail::Mistaken grad(V const&, Ids const&, Pointer const&, Count const&) {
   return detail::counted_rows<Pointer>();
 }
 
-// For rows of a dense variable: an assertion names the right call.
+// Refuses rows of a dense variable, by an assertion that names the right call.
 template <detail::DenseVariable V, class Ids, class Rows>
   requires(!(detail::ElementPointer<Ids> && std::integral<Rows>))
 detail::Mistaken grad(V const&, Ids const&, Rows const&) {
@@ -303,7 +303,7 @@ detail::Mistaken grad(V const&, Ids const&, Rows const&) {
                 "gradient is given by grad(variable, gradient).transform(f)");
   return {};
 }
-// For a table without ids: an assertion names the right call.
+// Refuses a table without ids, by an assertion that names the right call.
 template <detail::SparseVariable V, class Tensor>
 detail::Mistaken grad(V const&, Tensor const&) {
   static_assert(detail::never<V>,
@@ -337,10 +337,10 @@ struct UpdateBy<V> {
 template <class V>
 using Updates = std::vector<typename detail::UpdateBy<V>::type>;
 
-// Scales the reduced gradients of these updates together by max_norm / norm if their Euclidean norm, over all ranks and dense
-// and sparse alike, exceeds max_norm (Pascanu, Mikolov and Bengio, ICML 2013). Costs no message: the norms ride in the step's
-// second agreement. `updates`: grad(…), or a range of them, which is referred to if it has a name, and must outlive the clip
-// group.
+// Returns one argument of a step, which scales the reduced gradients of these updates together by max_norm / norm if their
+// Euclidean norm, dense and sparse alike, exceeds max_norm (Pascanu, Mikolov and Bengio, ICML 2013). Costs no message.
+// `updates`: grad(…), or a range of them, which is referred to if it has a name, and must outlive the clip group. The step
+// refuses a max_norm below 0 or not finite (Errc::invalid_argument).
 template <class... Updates>
 auto clip_by_global_norm(double max_norm, Updates&&... updates) {
   return ClipGroup<detail::Member<Updates>...>{max_norm, {std::forward<Updates>(updates)...}};

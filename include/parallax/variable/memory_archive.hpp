@@ -17,15 +17,15 @@
 
 namespace parallax::inline v0_2 {
 
-// Owns copies. Every rank has an archive of its own. It gives back the last items given, to a rank with the same rows. Writing
-// an item again replaces it.
+// Owns copies of items. Every rank has an archive of its own, and all functions are local. It gives back the last items given,
+// to a rank with the same rows. Writing an item again replaces it.
 class MemoryArchive {
  public:
   // One item, as it was written.
   struct Record {
     // The variable's name.
     std::string variable, name;  // the item's name
-    // Of the elements.
+    // The type of the elements.
     ElementType type;
     // Rows of the whole array, all ranks together.
     std::int64_t rows, width;  // elements of a row
@@ -44,11 +44,11 @@ class MemoryArchive {
    public:
     // It takes values.
     static constexpr bool reads = false;
-    // Appends to, and replaces items of, this archive.
+    // Refers to `archive`, and appends items to it or replaces them there.
     explicit Writer(MemoryArchive& archive) : records_{&archive.records_} {}
 
-    // Called by Items: keeps a copy of the bytes. A call about the same item as the one before adds rows to it; any other
-    // begins the item anew.
+    // Keeps, for Items, a copy of `bytes`, elements of rows as `item` says. A call about the item of the call before adds rows
+    // to it; any other begins the item anew. May throw std::bad_alloc.
     void item(Item const& item, std::span<std::byte const> bytes) {
       auto const is_it = [&](Record const& record) { return record.name == item.name && record.variable == item.variable; };
       if (last_ >= records_->size() || !is_it((*records_)[last_])) {
@@ -75,11 +75,11 @@ class MemoryArchive {
    public:
     // It fills in values.
     static constexpr bool reads = true;
-    // Reads from this archive.
+    // Refers to `archive`, and reads it.
     explicit Reader(MemoryArchive const& archive) : records_{&archive.records_} {}
 
-    // Called by Items: fills `bytes`. Throws Error (mismatch) for an item never kept, or with another type, shape or other
-    // rows.
+    // Fills, for Items, `bytes` with the next rows of the item. Throws Error (mismatch) for an item never kept, or with another
+    // type, shape or other rows.
     void item(Item const& item, std::span<std::byte> bytes) {
       Record const& record = find(item);
       auto const fail = [&](std::string const& found) { throw item_error(item.variable, item.name, found); };
@@ -97,7 +97,7 @@ class MemoryArchive {
     }
 
    private:
-    // The record, from its beginning unless it is the one of the last call.
+    // Returns the record of an item, begun again unless it is the last call's. Throws Error (mismatch) if there is none.
     Record const& find(Item const& item) {
       auto const is_it = [&](Record const& record) { return record.name == item.name && record.variable == item.variable; };
       if (last_ && is_it(*last_)) return *last_;

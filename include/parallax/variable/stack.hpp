@@ -28,11 +28,11 @@ class Stack {
   // Takes their rows in this order; each has first values of its own, by the name of the variable and the row's number in the
   // whole. The variable refuses tables of different widths, and none.
   explicit Stack(std::vector<Table> tables) : tables_{std::move(tables)} {}
-  // Returns the tables of the constructor.
+  // Returns the tables of the constructor, in its order.
   std::vector<Table> const& tables() const { return tables_; }
 
-  // For the variable: returns the first row of each table, and the number of rows. Throws Error (invalid_argument) for no
-  // tables, a negative size, and tables of different widths.
+  // Returns, for the variable of this name, the first row of each table, and behind them the number of rows. Throws Error
+  // (invalid_argument) for no tables, a negative size, different widths, and more rows than 64 bits count.
   std::vector<std::int64_t> first_rows(std::string_view name, int rank) const {
     auto const refuse = [&](std::string_view why) { throw Error{Errc::invalid_argument, rank, "Variable", name, why}; };
     if (tables_.empty()) refuse("a stack of no tables");
@@ -48,7 +48,7 @@ class Stack {
     }
     return firsts;
   }
-  // For the variable: returns its addition to the signature, the rows of each table and their first values.
+  // Returns, for the variable, the stack's part of its signature: the rows of each table and their first values.
   std::string text() const {
     std::string text = joined({", a stack of ", tables_.size(), ":"});
     std::string before;

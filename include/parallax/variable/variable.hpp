@@ -39,7 +39,7 @@ consteval std::string_view type_name() {
   return "?";
 }
 
-// The run-time member on one axis among a variable's settings, or its default.
+// Returns the one of a variable's `settings` with the type Setting, the last if there are several, or `fallback`.
 template <class Setting, class... Settings>
 Setting setting_or(Setting fallback, Settings const&... settings) {
   (
@@ -57,7 +57,7 @@ Reduce default_reduce(Session const& session) {
   else return Reduce::mean;
 }
 
-// For `at` and `grad`: true for a run of integers, false after an assertion has told the user. `Space`: the table's.
+// Returns, for `at` and `grad`, true for a run of integers; false after an assertion has told the user. `Space`: the table's.
 template <class Ids, MemorySpace Space = HostSpace>
 consteval bool check_indices() {
   if constexpr (FlatTensor<Ids const>) {
@@ -73,7 +73,7 @@ consteval bool check_indices() {
   }
 }
 
-// True if A is an archive: else an assertion tells the user.
+// Returns true if A is an archive; else an assertion tells the user.
 template <class A>
 consteval bool check_archive() {
   static_assert(Archive<std::remove_reference_t<A>>,
@@ -91,32 +91,32 @@ struct check_memory_of_user {
   static_assert(!State::adaptive, "parallax: under Auto rows move from rank to rank: let the library own the table");
 };
 
-// Row operations on memory of a space, in the order of this rank's queue.
+// Returns the row operations on memory of a space, in the order of this rank's queue.
 template <MemorySpace Space, class Topology>
 RowOps<Space> ops_for(Topology const& topology) {
   return RowOps<Space>{queue_of<Space>(topology.world())};
 }
-// The name of a memory space in signatures; empty for the host's.
+// Returns the name of a memory space in signatures; empty for the host's.
 template <MemorySpace Space>
 constexpr std::string_view space_word() {
   if constexpr (std::same_as<Space, HostSpace>) return {};
   else return Space::name;
 }
 
-// Makes a variable's registration, its description for the session.
+// Returns a new variable's registration, its description for the session.
 inline RegistrationPtr make_registration(std::string name, std::string signature) {
   return make_counted<Registration>(std::move(name), std::move(signature));
 }
 
 }  // namespace detail
 
-// The members that variables of both kinds have, and their hold on the state. Handles and updates in flight share the state:
-// their references never dangle, and a step can tell that the variable itself is gone.
+// The common members of variables, and their hold on the state. All are local; references last as long as the variable. Handles
+// and updates in flight share the state: none dangles, and a step can tell that the variable is gone.
 template <class State>
 class VariableOf {
  public:
   VariableOf(VariableOf&& other) noexcept = default;
-  // Lets go of the variable that was here; the other one is here.
+  // Lets go of the variable held here, as its destructor does, and takes over `other`.
   VariableOf& operator=(VariableOf&& other) noexcept {
     if (this != &other) leave();
     state_ = std::move(other.state_);
@@ -127,26 +127,26 @@ class VariableOf {
 
   // Returns the variable's name, the same on all ranks.
   std::string const& name() const { return state_->name(); }
-  // Returns the optimizer's settings, to be changed between steps, alike on all ranks: they compare them in every step.
+  // Returns the optimizer's settings, to be changed between steps, alike on all ranks, which compare them in every step.
   typename State::optimizer_type& optimizer() { return state_->optimizer(); }
   // Returns the number of updates so far; several in one step count as one.
   std::int64_t steps() const { return state_->steps(); }
-  // For the library's own operations; valid as long as the variable.
+  // Returns the state, for the library's own operations.
   State& state() const { return *state_; }
 
-  // Local. Has the slots of this rank's part follow parameters, or rows of local(), written in place between steps; of a table
-  // before the first one they do by themselves. For optimizers without `adopt` (Ftrl and AdagradDa have one, and WeightDecay of
-  // them) nothing is done. On all ranks. Throws Error (invalid_argument) for settings refused by the optimizer.
+  // Local; on all ranks. Has the slots of this rank's part follow parameters, or rows of local(), written in place between
+  // steps; of a table before the first step they do by themselves. Does nothing for optimizers without `adopt` (Ftrl and
+  // AdagradDa have one, and WeightDecay of them). Throws Error (invalid_argument) for settings refused by the optimizer.
   void adopt() { state_->adopt(); }
 
-  // Local. Shows an archive everything that outlives a step, or takes it from one: see core/archive.hpp.
+  // Local. Shows `archive` everything that outlives a step, or takes it from there. Throws its errors: see core/archive.hpp.
   template <class A>
   void visit(A&& archive) {
     if constexpr (detail::check_archive<A>()) state_->visit(archive);
   }
 
  protected:
-  // For the constructors of variables, which set the state.
+  // Begins without a state, which the constructors of variables set.
   VariableOf() = default;
 
   // Null of a variable that was moved.
@@ -178,8 +178,8 @@ class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> : public VariableO
   // This rank's share of the variable.
   using State = DenseState<T, Policy, O, Space>;
 
-  // Local. `binding` = bind(tensor) lends the parameters' memory. `settings` in any order: an optimizer, a Reduce (default
-  // mean). Throws Error (invalid_argument) for a name already in the session.
+  // Local. Takes `given`, bind(tensor), memory that outlives the variable. `settings` in any order: an optimizer, a Reduce
+  // (mean). Throws Error (invalid_argument) for a name empty, with control bytes or taken, and for a last row not whole.
   template <class Session, class U, class... Settings>
   BasicVariable(Session& session, std::string name, FlatBinding<U> given, Settings const&... settings) {
     auto const binding = detail::binding_of<T>(given);
@@ -213,12 +213,12 @@ class BasicVariable<Dense, Policy, O, P, Space, T, IndexType> : public VariableO
     static_assert(detail::never<Session>, "parallax: a variable is made from a session and a name: the session comes first");
   }
 
-  // All parameters, in the user's memory: as of the last step, on every rank.
+  // Local. Returns all parameters, in the user's memory: as of the last step, on every rank.
   std::span<T> values() const { return state_->values(); }
   // Local. Returns a slot of the optimizer by its name (slot_names: "m" and "v" of Adam), to read and to write between steps.
   // It has an entry for every element updated by this rank, from first_owned() on; a row slot has one for each of their rows.
-  // In memory of the variable's space. Throws Error (invalid_argument) for an unknown name and for a slot of another type than
-  // S.
+  // In the variable's space, valid as long as the variable. Throws Error (invalid_argument) for an unknown name and for a slot
+  // of another type than S.
   template <class S = T>
   std::span<S> slot(std::string_view name) {
     return state_->template slot<S>(name);
@@ -243,9 +243,9 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType>
   // This rank's share of the variable.
   using State = SparseState<T, IndexType, Policy, O, P, Space>;
 
-  // Local. The library owns this rank's rows, with the first values of `table`. `settings` in any order: an optimizer, a
-  // partitioner, a Reduce (default mean), a BadIds (default error), a Padded. Throws Error (invalid_argument) for a senseless
-  // shape, and for a name already in the session.
+  // Local. Makes this rank's rows, owned by the library, with the first values of `table`. `settings` in any order: an
+  // optimizer, a partitioner, a Reduce (default mean), a BadIds (default error), a Padded. Throws Error (invalid_argument) for
+  // a negative size, more rows than the index type counts, and names as a dense variable does.
   template <class Session, class... Settings>
   BasicVariable(Session& session, std::string name, Table const& table, Settings const&... settings) {
     make(session, std::move(name), table.rows, table.width, ", initial " + fields_text(table.initial), settings...);
@@ -253,7 +253,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType>
     session.enter(*state_);
   }
 
-  // Local. Takes tables of one width, to be kept as one, with their own first values.
+  // Local. Takes tables of one width, kept by the library as one, with their own first values. Errors as by a Table.
   template <class Session, std::same_as<Stack> S, class... Settings>
   BasicVariable(Session& session, std::string name, S const& stack, Settings const&... settings) {
     auto const firsts = stack.first_rows(name, session.rank());
@@ -267,7 +267,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType>
   }
 
   // Local. Takes the user's table, for replicating policies. It must have the same values on all ranks and outlive the
-  // variable. `settings` as above. Throws Error (invalid_argument) as above, and for a table whose rows are not contiguous.
+  // variable. `settings` and errors as by a Table; Error (invalid_argument), too, for rows that are not contiguous.
   template <class Session, class U, class... Settings>
   BasicVariable(Session& session, std::string name, TableBinding<U> given, Settings const&... settings) {
     auto const binding = detail::binding_of<T>(given);
@@ -283,7 +283,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType>
   }
 
   // Local. Takes memory for this rank's shard from allocate(local rows), which outlives the variable, its values as the user
-  // set them. `settings` and errors as above.
+  // set them. `settings` and errors as by a Table; exceptions of `allocate` pass.
   template <class Session, class Allocate, class... Settings>
   BasicVariable(Session& session, std::string name, ShardBinding<Allocate> binding, Settings const&... settings) {
     static_assert(sizeof(detail::check_memory_of_user<State>) > 0);
@@ -305,7 +305,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType>
   BasicVariable(Text const&, Session&, Others const&...) {
     static_assert(detail::never<Session>, "parallax: a variable is made from a session and a name: the session comes first");
   }
-  // Refuses likewise a name before a table in braces, which would match no other parameter.
+  // Refuses, by an assertion, a name before the session with a table in braces, which would match no other parameter.
   template <detail::Name Text, class Session, class... Others>
   BasicVariable(Text const&, Session& session, Table const&, Others const&... others)
       : BasicVariable{std::string{}, session, others...} {}
@@ -323,14 +323,14 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType>
   std::int64_t width() const { return state_->width(); }
   // Returns the number of tables: 1, or as many as a stack has.
   std::size_t tables() const { return state_->tables(); }
-  // Returns the first row of table number `table` in the whole; for `tables()` the end of all rows.
+  // Returns the number in the whole of the first row of table number `table`; for `tables()` the number of all rows.
   std::int64_t first_row(std::size_t table) const { return state_->first_row(table); }
   // Returns the number of this rank's rows: its shard, or all of them. Under Auto it changes with the policy.
   std::int64_t local_rows() const { return state_->local_rows(); }
   // Returns the number in the table of row `local` of this rank, 0 <= local < local_rows().
   std::int64_t global_row(std::int64_t local) const { return state_->global_row(local); }
   // Local. Returns this rank's rows, [local_rows() x width()], as of the last update, as they are kept, in memory of the
-  // variable's space.
+  // variable's space. Valid until the next step.
   RowsView<T> local() { return state_->local(); }
   // Local. Returns a slot of the optimizer by its name (slot_names: "m" and "v" of Adam), to read and to write between steps:
   // beside the rows of local(), as of the last update, [local_rows() x width()], and of row slots [local_rows() x 1]. In memory
@@ -341,7 +341,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType>
   }
 
   // Local. Returns the number of indices outside the table dropped by this rank so far (BadIds::drop_and_count); of a padded
-  // table those already told by the device.
+  // table those already known from the device.
   std::uint64_t dropped() const { return state_->dropped(); }
 
   // Local. Names these indices of this table, for a pull together with others: session.pull(a.at(ids), b.at(more_ids)). `ids`:
@@ -366,8 +366,8 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType>
   auto bags(Ids const& ids, Offsets const& offsets, Pool pool = Pool::sum) const {
     return bags_of(ids, offsets, pool, false);
   }
-  // Local. Names indices in weighted bags: the row of index i is multiplied by weights[i] before its addition to the bag. One
-  // weight of the variable's scalar type for each index. Of a table on a device weights may lie there: px::on_device(weights).
+  // Local. Names indices in bags, as bags(ids, offsets), with a weight of the variable's scalar type for each: the row of index
+  // i is added times weights[i]. Of a table on a device weights may lie there: px::on_device(weights).
   template <class Ids, class Offsets, FlatTensor Weights>
   auto bags(Ids const& ids, Offsets const& offsets, Weights const& weights) const {
     using Weight = typename decltype(flat_view(weights))::value_type;
@@ -384,7 +384,7 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType>
   }
 
  private:
-  // Returns the bags for both, or a stand-in once an assertion has spoken.
+  // Returns the bags for both `bags`, or a stand-in after an assertion. They refer to `ids` and `offsets`.
   template <class Ids, class Offsets>
   auto bags_of(Ids const& ids, Offsets const& offsets, Pool pool, bool weighted) const {
     if constexpr (!detail::check_indices<Ids, Space>() || !detail::check_indices<Offsets, Space>()) {

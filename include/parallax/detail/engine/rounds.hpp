@@ -21,42 +21,42 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Rounds of one session. Refers to the topology, the waiting and the registry. `channel` belongs to all of them. Everything
-// collective is in the order of the calls. A session's core owns one. Flights have agreements of their own in `start` and
-// `step`.
+// Rounds of one session, whose core owns them. Refers to the arguments of its constructor, which outlive it. All rounds travel
+// on `channel`, in the order of the calls, and wait under the deadline (see Waiting::drive). Flights have agreements of their
+// own.
 template <Communicator C>
 class Rounds {
  public:
   Rounds(Topology<C> const& topology, int channel, Traffic& traffic, Waiting<C>& waiting, Registry const& registry);
 
-  // Local. Begins an operation. Every agreement about it includes the operation, its number in the session, all variables made
-  // so far, and the float mode of this thread. `step`: steps completed before. `variable`: the first one concerned, for the
-  // journal.
+  // Local. Begins an operation in the journal. Returns the hash of its common part on all ranks, for the caller to add to: the
+  // operation, its number in the session, `options` (a hash), all variables made so far, and this thread's float mode. `step`:
+  // steps completed before. `variable`: name of the first one concerned, for the journal.
   Fingerprint begin(Operation operation, std::int64_t step, std::uint64_t options, std::string_view variable);
   // Returns the number of operations begun in the session's whole life. The number tells ranks that are out of step.
   std::uint64_t operations() const { return operations_; }
 
-  // Collective. Agrees on everything begun and told in `agreement`, or throws Refused. `error`: this rank's refusal. `names`:
-  // the variables concerned. `describe`: this rank's next act in words, asked if the ranks do not agree.
+  // Collective. Posts `agreement`, begun by the caller, and waits for it. Throws Refused unless all ranks agree. `error`: this
+  // rank's refusal, if any. `names`: of the variables concerned. `describe`: this rank's next act, called if ranks differ.
   void agree(char const* operation, std::optional<Error> const& error, FunctionRef<std::string()> names,
              FunctionRef<std::string()> describe);
 
-  // Collective, after a round that was not unanimous. Returns the common error of all ranks, from their testimonies: `error`,
-  // if this rank refuses, else `details` of its next act. Throws the error if the ranks are out of step, which ends the
-  // session. Drops everything under way on all ranks if they called different operations, as one of them may have been a step.
+  // Collective, after a round that was not unanimous. Waits for a text of each rank, and returns the common error made of them.
+  // `error`: this rank's refusal, or null; `details`: else, of its next act. Throws the common error if the ranks are out of
+  // step, which ends the session. If they called different operations, drops everything under way on all ranks.
   PARALLAX_COLD Error explain(char const* operation, Error const* error, std::string const& details);
   // Returns true if the latest explanation has dropped everything under way, alike on all ranks.
   bool dropped() const { return dropped_; }
 
-  // Collective. Tells every rank the `words` of every rank, equally many: N - 1 messages of each rank, of eight bytes a word.
-  // Asks `names` only in a long wait.
+  // Collective. Tells every rank the `words` of every rank, equally many, and waits until all are here: N - 1 messages of each
+  // rank, of eight bytes a word. `names`: of the variables concerned; called in a long wait only.
   void tell_all(char const* operation, FunctionRef<std::string()> names);
-  // Returns the words of `rank` in the last `tell_all`, this rank's own included. Valid until the next one, and while `words`
-  // has as many.
+  // Returns the words of `rank` in the last `tell_all`, this rank's own included. Valid until the next `tell_all`, and while
+  // `words` has as many.
   Slice<double const> told(int rank) const {
     return {told_.data() + static_cast<std::size_t>(rank) * words.size(), words.size()};
   }
-  // Returns the words of all ranks, one after the other.
+  // Returns the words of all ranks, one after the other by rank. Valid until the next `tell_all`.
   List<double> const& all_told() const { return told_; }
 
   // Returns, after an abort, once no peer reads our memory.
@@ -70,12 +70,12 @@ class Rounds {
   List<double> words;  // of this rank, for `tell_all`
 
  private:
-  // Waits for one transfer of the operation.
+  // Waits, under the deadline, for one transfer of the operation.
   void await(Lane<C>& lane, char const* operation, FunctionRef<std::string()> names) {
     waiting_->drive(operation, [&] { return lane.test(); }, {lane, names});
   }
-  // Returns everything else that may differ between ranks, for a testimony: the version, the operation's number, hosts, hops,
-  // settings, arithmetic and variables.
+  // Returns everything else that may differ between ranks, for the text in `explain`: the version, the operation's number,
+  // hosts, hops, settings, arithmetic and variables.
   std::string context(char const* operation) const {
     std::string text = joined({"\tparallax " PARALLAX_VERSION "\n\toperation ", operations_, ": ", operation, "\n\thosts"});
     for (int const host : topology_->hosts()) append(text, {" ", host});

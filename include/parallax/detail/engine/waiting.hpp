@@ -1,7 +1,6 @@
 // Waiting of an engine: every wait of its operations under a deadline, with a journal of its reason, and the one way in which
-// an operation fails or ends the session. A session's core owns a Waiting, and every operation runs in it. The room `engine`
-// has the parts of a session that another engine would share: how ranks wait, agree and fail. Here are also the words of the
-// journal, the operation and its phase. Operations name themselves by them as they begin; reports and traces show them.
+// an operation fails or ends the session. A session's core owns a Waiting. The room `engine` has parts of a session that
+// another engine would share: how ranks wait, agree and fail. Here are also the journal's words for operations and phases.
 #pragma once
 
 #include <cstddef>
@@ -72,7 +71,7 @@ constexpr std::string_view to_string(Phase phase) { return detail::phase_words[s
 namespace parallax::inline v0_2::detail {
 
 // Object of a wait, told if it takes too long: the exchange, asked for the rank behind, and the names of the variables
-// concerned. Refers to both.
+// concerned. Refers to both, which outlive the wait.
 class Awaited {
  public:
   template <class Exchange>
@@ -81,8 +80,8 @@ class Awaited {
           return static_cast<Exchange const*>(given)->waiting_for();
         }} {}
 
-  // Returns the rank waited for. Asked by the wait, when it has taken a while.
-  int waiting_for() const { return waiting_for_(exchange_); }  // a rank, or -1
+  // Returns the rank waited for, or -1 for none in particular. Called by the wait, when it has taken a while.
+  int waiting_for() const { return waiting_for_(exchange_); }
 
   FunctionRef<std::string()> names;
 
@@ -100,7 +99,7 @@ struct Refused {
 class Underway {
  public:
   virtual void progress() = 0;                   // lets it move on; throws the errors of a Request's `test`
-  virtual void drop(char const* operation) = 0;  // collective: ends it on all ranks, after calls of different operations
+  virtual void drop(char const* operation) = 0;  // collective: waits for its end, after calls of different operations
   virtual void withdraw() noexcept = 0;          // after an abort: returns once no peer touches our memory
   virtual std::string settings() const = 0;      // returns the settings that ranks must have in common, in words
 
@@ -118,8 +117,8 @@ inline constexpr bool knows_caller = requires(C& world) {
   begin_call(world.queue());
 };
 
-// Puts all later work of the device's queue behind the earlier work of the caller's stream. Throws the device's errors. Called
-// by operations that see to their own order.
+// Puts all later work of the device's queue behind the earlier work of the caller's stream. Local; the host waits for nothing.
+// Throws the device's errors.
 template <Communicator C>
 void follow_caller([[maybe_unused]] C& world) {
   if constexpr (knows_caller<C>) begin_call(world.queue());
@@ -143,7 +142,7 @@ class InCallersStream {
 };
 
 // Waiting of one rank, and the begin, failure and end of its operations. Every operation of a session runs in `guarded`, and
-// every wait in `drive`. Refers to the topology, the traffic and the engine. C: an edge to any communicator.
+// every wait in `drive`. Refers to the topology, the traffic and the engine, which outlive it. C: an edge to any communicator.
 template <Communicator C>
 class Waiting final : public LongWork {
  public:
@@ -157,12 +156,13 @@ class Waiting final : public LongWork {
   // rank to blame, and the errors of `done`.
   void drive(char const* operation, FunctionRef<bool()> done, Awaited const& awaited);
 
-  // Runs one public operation. Throws a refusal on as the Error agreed on by all ranks; anything else thrown ends the session.
+  // Runs one public operation; returns the result of `body`. Throws Error: the one of a refusal (Refused) by all ranks;
+  // poisoned if the session has ended. Anything else thrown ends the session, and goes on as an Error.
   template <class Body>
   auto guarded(char const* operation, Body&& body) {
     return guarded(operation, CallerOrder::between, body);
   }
-  // Runs one likewise, in `order` instead of `between` the caller's work on a device. Returns the body's result.
+  // Runs one as `guarded(operation, body)` does, but in `order` among the caller's work on a device, not always `between`.
   template <class Body>
   auto guarded(char const* operation, CallerOrder order, Body&& body) {
     using Result = decltype(body());
@@ -175,28 +175,28 @@ class Waiting final : public LongWork {
     }
   }
 
-  // Local, by the thread of a ProgressThread. Makes a little progress, if the session is not at work itself.
+  // Local, by a ProgressThread's thread. Makes a little progress, unless an operation is at work; a failure ends the session.
   void help() noexcept {
     help([&] { underway_->progress(); });
   }
-  // Does other work in the same way.
+  // Calls `work`, unless an operation is at work or the session has ended; its exception ends the session.
   void help(FunctionRef<void()> work) noexcept;
   // Local. Makes operations take the lock that `help` tries, or take none. Called by a ProgressThread before its thread begins
   // and after it has ended. Throws Error (misuse) for `true` if only one thread may use the communicator.
   void take_turns(bool on);
 
   // Local, from anywhere in the work of this rank. Tells the other ranks that the work goes on, once it has taken an eighth of
-  // the deadline, and again whenever it has taken twice as long. They take it for a pause, and hear its end, too. Says nothing
-  // within a pause of the trainer's.
+  // the deadline, and again whenever it has taken twice as long. They take it for a pause. `over`: the work has ended, and they
+  // are told of this. Says nothing within a pause of the trainer's.
   PARALLAX_COLD void works(bool over) noexcept override;
 
-  // Aborts the communicator. After this nothing of the session is in flight, its peers are told, and operations throw Error
-  // (poisoned).
+  // Local. Aborts the communicator, and returns once no peer touches our memory. From here on nothing of the session is in
+  // flight, its peers are told `error`, and operations throw Error (poisoned).
   PARALLAX_COLD void end(Error const& error);
   // Returns true if `end` was called.
   bool ended() const { return poisoned_.has_value(); }
-  // Returns the error of an exception on its way out of the session. The exception's own words cannot be had by then. After a
-  // refused operation the error has the words and the rank of the refusal, alike on all ranks.
+  // Returns the error of an exception on its way out of the session: after a refused operation, with the refusal's words and
+  // rank.
   PARALLAX_COLD Error left() const {
     int const rank = topology_->rank();
     std::string said = joined({"rank ", rank, " left the session by an exception"});
@@ -205,12 +205,12 @@ class Waiting final : public LongWork {
   }
   // Returns true if this process is a forked child of the rank's: it has no peers.
   bool in_child() const { return birth_.in_child(); }
-  // Returns the work under way, for rounds. They drop it if ranks called different operations.
+  // Returns the work under way, for rounds, which drop it if ranks called different operations.
   Underway& underway() { return *underway_; }
   // Returns true if an exception is on its way that is younger than the session.
   bool unwinding() const { return std::uncaught_exceptions() > exceptions_; }
 
-  // Returns the communicator's record, read by reports of other ranks.
+  // Returns this rank's journal, the communicator's, which reports of other ranks read.
   Journal& journal() { return *journal_; }
   // Returns now, in ns of the communicator's clock, as in the journal.
   std::int64_t clock() const { return now(topology_->world()).count(); }
@@ -218,15 +218,15 @@ class Waiting final : public LongWork {
   double seconds() const { return std::chrono::duration<double>{now(topology_->world())}.count(); }
   // Notes the operation's new phase in the journal, with the payload sent so far. A wait's deadline begins anew.
   void advance(Phase phase) { advance(phase, clock(), {}); }
-  // Notes a new phase in a wait, or right after one: its event came just after the last vain look. `first`: rank 0's clock, if
-  // any.
+  // Notes a new phase as `advance`, but at the time of the last vain look of the wait at hand, or just over. `first`: rank 0's
+  // clock as it posted the agreement, if known.
   void arrive(Phase phase, ToldClock first = {}) { advance(phase, looked_ ? looked_ : clock(), first); }
 
-  // Sets, as an operation begins and ends, how much longer than the deadline its waits last, for work of ranks by themselves.
+  // Sets how much longer than the deadline the waits of the operation at hand last. The operation's end sets it to 0.
   void allow(std::chrono::nanoseconds more) { allowed_ = more; }
 
-  // Variable being worked on, for the errors of phases that do not name one. Set by seats and fetches, cleared by each
-  // operation.
+  // Name of the variable at hand, for errors of phases that do not name one. A view of its registration's: set by seats and
+  // fetches, cleared by each operation.
   std::string_view current;
 
  private:
@@ -249,15 +249,15 @@ class Waiting final : public LongWork {
   // Does the work of `guarded` for a body of any result: takes the turn, refuses if the session has ended, sorts out
   // exceptions.
   void guard(char const* operation, CallerOrder order, FunctionRef<void()> body);
-  // Runs the body in this order, also if all ranks refuse its wish.
+  // Runs the body in this order among the caller's work; on a device the caller's later work follows also a refused body.
   void run(CallerOrder order, FunctionRef<void()> body);
-  // Gives a sign of life from a long wait, for ranks with a longer one.
+  // Notes the rank waited for, or -1, in the journal, and answers ranks with a longer wait.
   void idle(int waiting_for) {
     journal_->wait(waiting_for, clock());
     topology_->world().answer();
   }
-  // Returns the error of a wait that took too long. If ranks keep journals, it names the rank to blame by them, and has their
-  // report.
+  // Returns the error of a wait that took too long, for rank `missing` (-1: unknown). If ranks keep journals, it names the rank
+  // to blame by them, and has their report.
   PARALLAX_COLD Error timed_out(char const* operation, int missing, std::string const& names) {
     idle(missing);
     RankStatus const own = journal_->status();

@@ -15,28 +15,29 @@
 namespace parallax::inline v0_2 {
 namespace detail {
 
-// Fetches named ahead and not pulled yet, in the order of their naming, alike on all ranks. The next step serves all of them at
-// once. A session's core owns one; it shares the fetches with the pool, and with their holders.
+// Fetches named ahead and not pulled yet, in the order of their naming, alike on all ranks. The next step serves all. A
+// session's core owns one, and shares the fetches with the pool and their holders. Nothing waits; `release` and `poll` are
+// collective in the mail's order, all else local.
 template <Communicator C>
 class Ahead final {
   using Base = FetchBase<C>;
   using Stage = typename Base::Stage;
 
  public:
-  // Adds a fetch. By `prefetch`, once the ids were planned.
+  // Adds a fetch. By `prefetch`, once the ids were planned. May throw std::bad_alloc.
   void add(Shared<Base> fetch) { fetches_.push_back(std::move(fetch)); }
   // Removes a fetch, by its `pull`.
   void remove(Base const& fetch) {
     detail::drop_if(fetches_, [&](auto const& known) { return known.get() == &fetch; });
   }
-  // Returns false for a fetch of another session, or one that was pulled before.
+  // Returns true for a fetch named ahead in this session and not pulled yet.
   bool has(Base const& fetch) const {
     return detail::any_of(fetches_, [&](auto const& known) { return known.get() == &fetch; });
   }
   // Returns true if rows are on their way: the session must not be destroyed or visited.
   bool falling() const { return falling_; }
 
-  // Returns a hash of everything that ranks must have in common in a step. `describe` tells it to ranks that differ.
+  // Returns a hash of everything that ranks must have in common in a step; `describe` the same in lines of words, for an error.
   std::uint64_t hash() const {
     Fingerprint hash;
     for (auto const& fetch : fetches_) {
@@ -51,25 +52,25 @@ class Ahead final {
     return lines;
   }
 
-  // In a step. Returns true if this rank can send the ids of all. If one rank cannot, none sends any in this step, and the pull
-  // of a batch sends its ids itself.
+  // Returns, in a step, true if this rank can send the ids of all fetches. If one rank cannot, none sends any in this step, and
+  // the pull of a batch sends its ids itself.
   bool planned() const {
     return detail::all_of(fetches_, [](auto const& fetch) { return !fetch->error.has_value() && !fetch->outdated(); });
   }
-  // In a step, by its flight. Returns how many numbers ride in the agreement for fetches not yet taken along by a step.
+  // Returns, to a step's flight, how many numbers for each rank ride in the agreement, for fetches not yet taken along.
   std::size_t counts() const {
     std::size_t sum = 0;
     each(Stage::named, [&](Base const& fetch) { sum += fetch.counts(); });
     return sum;
   }
-  // Puts their numbers into the agreement, from place `which` on: lengths of runs, for each table and rank of the first hop.
+  // Puts these numbers into the agreement, from place `which` on: lengths of runs, for each table and rank of the first hop.
   void tell(Agreement<C>& agreement, std::size_t which) const {
     each(Stage::named, [&](Base const& fetch) {
       fetch.tell([&](int rank, std::size_t mine, std::uint64_t count) { agreement.tell(rank, which + mine, count); });
       which += fetch.counts();
     });
   }
-  // Takes, once the ranks agreed, the numbers of the others, from place `which` on, and lets the ids begin to travel.
+  // Takes, once the ranks agreed, the other ranks' numbers, from place `which` on, and lets the ids begin to travel.
   void climb(Agreement<C>& agreement, std::size_t which, Topology<C> const& topology) {
     each(Stage::named, [&](Base& fetch) {
       fetch.hear([&](int rank, std::size_t mine) { return agreement.told(rank, which + mine); });
@@ -81,12 +82,12 @@ class Ahead final {
   void take_along(List<Traveller<C>*>& travellers) const {
     each(Stage::named, [&](Base& fetch) { travellers.push_back(&fetch); });
   }
-  // Notes the arrival of the ids: by the flight, once its mail is done.
+  // Notes the arrival of the ids at their owners: by the flight, once its mail is done.
   void arrive() {
     each(Stage::named, [](Base& fetch) { fetch.stage = Stage::climbed; });
   }
 
-  // Lets the rows of climbed ids begin to travel, by the mail of pulls, after a step that was not refused.
+  // Lets the rows of climbed ids begin to travel, by the mail of pulls, after a step that was not refused. Throws as `poll`.
   void release(Mails<C>& mail) {
     sweep();
     each(Stage::climbed, [&](Base& fetch) {
@@ -94,7 +95,7 @@ class Ahead final {
     });
     poll(mail);
   }
-  // Lets rows progress; returns true once no row is on its way. They travel together: the first are here when the last are.
+  // Lets rows progress; returns true once none is on its way. All arrive together. Throws the errors of a Request's `test`.
   bool poll(Mails<C>& mail) {
     if (!falling_) return true;
     travellers_.clear();
@@ -115,7 +116,7 @@ class Ahead final {
   }
 
  private:
-  // Calls f with the fetches that have come so far, and no farther.
+  // Calls f with each fetch at this stage.
   template <class F>
   void each(Stage stage, F&& f) const {
     for (auto const& fetch : fetches_)
@@ -129,27 +130,26 @@ class Ahead final {
 
 }  // namespace detail
 
-// A batch named ahead: `Session::pull` turns it into the result of a pull of its indices. Move-only. A batch dropped instead
-// must be dropped on all ranks. C: a session's edge to its communicator.
+// A batch named ahead: `Session::pull` turns it into the result of a pull of its indices. Move-only. Shares the fetch with the
+// session. A batch dropped instead must be dropped on all ranks. C: a session's edge to its communicator.
 template <Communicator C, class... Handles>
 class BasicPrefetched {
  public:
   // Takes, by `Session::prefetch`, one more hold on a fetch of the session's pool.
   explicit BasicPrefetched(Shared<detail::Fetch<C, Handles...>> fetch) : fetch_{std::move(fetch)} {}
   BasicPrefetched(BasicPrefetched&&) noexcept = default;
-  // Drops the batch held before; all ranks do so alike.
+  // Drops the batch held here, on all ranks alike, and takes over `other`, which is empty then.
   BasicPrefetched& operator=(BasicPrefetched&& other) noexcept {
     BasicPrefetched gone{std::move(other)};
     std::swap(fetch_, gone.fetch_);
     return *this;
   }
-  // Local. Tells the session that nobody is going to pull it: a later step, pull or finish lets it go, once none of its rows
-  // travels.
+  // Local. Tells the session that nobody is going to pull it: a later operation lets it go, once none of its rows travels.
   ~BasicPrefetched() {
     if (fetch_) fetch_->dropped = true;
   }
 
-  // Returns the fetch, for `Session::pull`; the batch is empty then.
+  // Returns the fetch, for `Session::pull`, null of an empty batch; the batch is empty then.
   Shared<detail::Fetch<C, Handles...>> release() { return std::move(fetch_); }
 
  private:

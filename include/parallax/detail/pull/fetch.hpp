@@ -27,7 +27,7 @@ void finish_pull(PulledRows<State> const& handle) {
     handle.plan()->append_zeros(handle.state().ops(),
                                 static_cast<std::size_t>(handle.width()) * sizeof(typename State::scalar_type));
 }
-// Completes bags likewise: pools their rows, summed in the order of the indices, times weights or divided by the indices kept.
+// Completes the rows of bags, then sums them in the order of the indices, times weights or divided by the indices kept.
 template <class State>
 void finish_pull(PulledBags<State> const& handle) {
   using T = typename State::scalar_type;
@@ -43,8 +43,8 @@ void finish_pull(PulledBags<State> const& handle) {
   if (bags.mean) ops.scale_rows_down(out, handle.width(), bags.kept.span());
 }
 
-// A pull of one or several tables, without their types: called by a session's `pull` and by Ahead. As a journey (see `carry`)
-// it is the tables' in common. Counted: the pool holds the fetches of `prefetch`, beside the trainer who is to pull them.
+// A pull of one or several tables, without their types: called by a session's `pull` and by Ahead. Its journeys go together.
+// All functions are local, and wait for no rank. Counted: pool and trainer share the fetches of `prefetch`.
 template <Communicator C>
 class FetchBase : public Counted, public Traveller<C> {
  public:
@@ -53,41 +53,41 @@ class FetchBase : public Counted, public Traveller<C> {
 
   virtual ~FetchBase() = default;
 
-  virtual std::size_t counts() const = 0;  // numbers that ride in an agreement
-  // Local, once it is planned. Returns true, alike on every rank, if ranks can read keys and rows of all its tables in place:
-  // then the agreement is told their addresses from here on.
+  virtual std::size_t counts() const = 0;  // returns how many numbers for each rank ride in the agreement
+  // Returns, after planning, true, alike on every rank, if ranks can read keys and rows of all its tables in place. Then `tell`
+  // gives addresses, and memory there stays as it is until all ranks have read. May throw std::bad_alloc.
   virtual bool lend(Topology<C> const&) = 0;
-  // Calls the function with ranks, the table's number, and the number told: for each rank of the first hop, its count of keys.
+  // Calls the function with each first-hop rank, a table's number, and a number for this rank: a count of keys, or an address.
   virtual void tell(FunctionRef<void(int rank, std::size_t which, std::uint64_t number)>) const = 0;
-  // Asks the function for the numbers told by ranks, likewise, by the table's number.
+  // Takes the numbers of other ranks, by the function: it returns a rank's number about a table, given by its number.
   virtual void hear(FunctionRef<std::uint64_t(int rank, std::size_t which)>) = 0;
-  // Lets the ids begin to travel; with `held`, everything after them waits for `release`.
+  // Lets the ids begin to travel, after `hear`; with `held`, everything after them waits for `release`.
   virtual void begin(Topology<C> const&, bool held) = 0;
-  // Takes, as this rank reads and owns, the keys of lent tables, unless they were `taken` before, and then the rows. Returns
-  // true, without the rows, if some may have changed by the keys.
+  // Reads in place: as an owner the keys of others, unless `taken` by an earlier call, and then the rows asked for. Returns
+  // true, without rows, if owners may have changed some for the keys: to be called again once all owners have.
   virtual bool take_lent(bool taken) = 0;
-  // Ends the loan, once this rank has read.
+  // Ends the loan, once this rank has read; the lane's traffic counts the bytes.
   virtual void end_lent(Lane<C>&) = 0;
-  // Returns true if rows have moved since they were named: then no ids are sent, and its pull plans anew.
+  // Returns true if a table's rows have moved to other owners since its ids were planned: its pull has to `plan_again`.
   virtual bool outdated() const = 0;
-  // Lets the rows begin to travel. Returns false, and does nothing, if rows have moved since the ids began to.
+  // Lets the rows begin to travel. Returns false, and does nothing, if rows have moved to other owners since `begin`.
   virtual bool release() = 0;
   // Reads the present rows of tables that every rank has in full, and completes all rows for the handles, once they are here.
   virtual void finish() = 0;
   // Returns true if no update has changed a row since `release`.
   virtual bool current() const = 0;
-  // Local. Plans the ids anew for tables whose rows have moved (`Auto`) since the ids were planned. The ids of all tables
-  // travel again.
+  // Plans the ids anew for tables whose rows have moved (`Auto`) since they were planned; the ids of all tables travel again.
+  // May throw.
   virtual void plan_again(Topology<C> const&) = 0;
 
-  // Gives back its holds on the tables.
+  // Gives back its holds on the tables and its handles.
   virtual void clear() = 0;
 
   // Returns a hash of the tables, for all ranks to have in common.
   virtual std::uint64_t hash() const = 0;
   // Returns the tables' names, for errors and reports.
   virtual std::string names() const = 0;
-  // Returns the first table's name for the journal, which has room for one.
+  // Returns the first table's name, a view of its own, for the journal; empty without tables.
   virtual std::string_view first_name() const = 0;
   // Returns a line for each table, for the error of ranks that differ.
   virtual std::string describe() const = 0;
@@ -122,7 +122,7 @@ struct FetchSlot final
   typename FetchSlot::LentTable lent() const override { return {state->stored().data, state->directory()}; }
 };
 
-// Tables of a fetch in their order: of several types, with their handles returned as a tuple.
+// Tables of a fetch in their order: of several types, with their handles returned as a tuple. Owns the slots.
 template <Communicator C, class... Handles>
 class FetchSlots {
  public:
@@ -178,7 +178,7 @@ class FetchSlots<C, std::vector<Handle>> {
   }
   // Returns the number of tables.
   std::size_t size() const { return slots_.size(); }
-  // Returns the handles, taken out of their slots. Allocates the list.
+  // Returns the handles, taken out of their slots, in a list. May throw std::bad_alloc.
   std::vector<Handle> take() {
     std::vector<Handle> handles;
     handles.reserve(slots_.size());
@@ -199,8 +199,8 @@ class FetchSlots<C, std::vector<Handle>> {
 template <Communicator C, class... Handles>
 class Fetch final : public FetchBase<C> {
  public:
-  // Local. Plans the batches. Keeps an error, of `check(state)` too, for the agreement. `current` names the table at hand in
-  // errors.
+  // Local. Plans the batches; `indices` may be gone afterwards. Keeps an error, of `check(state)` too, for the agreement.
+  // `current` is set to the name of the table at hand, for errors.
   template <class Check, class... Indices>
   void plan(Topology<C> const& topology, Check&& check, std::string_view& current, Indices const&... indices) {
     this->error.reset();
@@ -216,7 +216,7 @@ class Fetch final : public FetchBase<C> {
       this->error = current_error(topology.rank(), "pull", current);
     }
   }
-  // Hands the handles out, with the plans held by them; the fetch may be used again.
+  // Returns the handles, as FetchSlots does, with the plans held by them; the fetch may be used again.
   auto take() {
     auto taken = slots_.take();
     clear();
@@ -336,7 +336,7 @@ class Fetch final : public FetchBase<C> {
   }
 
  private:
-  // Local, by `plan`. Takes a plan and begins it.
+  // Local, by `plan`. Takes a plan of the table's pool and begins it. Throws the errors of `check` and `begin_plan`.
   template <class Check, class Indices, class Handle>
   static void begin_one(Topology<C> const& topology, Check&& check, std::string_view& current, Indices const& indices,
                         Handle& handle) {
@@ -345,14 +345,14 @@ class Fetch final : public FetchBase<C> {
     handle = {*indices.state, indices.state->take_plan()};
     begin_plan(topology, indices, *handle.plan(), "pull");
   }
-  // Local, by `plan`. Finishes the plan, with its bags if there are some, and counts its use.
+  // Local, by `plan`. Finishes the plan, with its bags, and counts its use. Throws the errors of `finish_plan`.
   template <class Indices, class Handle>
   static void finish_one(Topology<C> const& topology, std::string_view& current, Indices const& indices, Handle& handle) {
     current = indices.state->name();
     finish_plan(topology, indices, *handle.plan(), "pull");
     indices.state->seen.pulled += static_cast<double>(handle.plan()->size());
   }
-  // Reads the named rows of a table that every rank has in full.
+  // Reads the named rows of a table that every rank has in full, up to date, into the plan. May throw std::bad_alloc.
   template <class Handle>
   static void read_replica(FetchSlot<C, Handle>& slot) {
     auto& state = *slot.state;
@@ -368,7 +368,7 @@ class Fetch final : public FetchBase<C> {
   bool is_lent(Slot const& slot) const {
     return Slot::Journey::can_lend && lends_ && slot.state->shards();
   }
-  // Calls f with the slot of each such table.
+  // Calls f with the slot of each table for which `is_lent` is true.
   template <class F>
   void lent(F&& f) const {
     slots_.each([&]<class Slot>(Slot& slot) {

@@ -16,9 +16,9 @@ namespace parallax::inline v0_2 {
 template <class State>
 class EditableRows;
 
-// A pull's result: the distinct rows of a batch and the map from its indices to them. Move-only token on a plan pooled by the
-// variable. A push of the same batch reuses the plan, and sends no ids to owners that have them from the pull. The rows are as
-// of the pull. Everything is local. Holds the variable's state, and so may outlive the variable. An empty handle, made without
+// A pull's result: the distinct rows of a batch and the map from its indices to them. Move-only; holds a plan of the variable's
+// pool. `grad` of the handle reuses the plan, and sends no ids to owners that have them from the pull. The rows are as of the
+// pull. Everything is local. Holds the variable's state, and so may outlive the variable. An empty handle, made without
 // arguments or left by a move, is only assigned to, destroyed, or given to `grad`; its step refuses it.
 template <class State>
 class PulledRows {
@@ -35,7 +35,7 @@ class PulledRows {
   static constexpr bool on_host = State::space::host_readable;
 
   PulledRows() = default;
-  // Takes hold of a plan of this state's pool. By the fetch of a pull.
+  // Takes hold of the state, and of a plan of its pool. By the fetch of a pull.
   PulledRows(State& state, Plan& plan) : state_{&state}, plan_{&plan} { ++plan.users; }
   // Takes over the rows in their place; `other` is empty.
   PulledRows(PulledRows&& other) noexcept : state_{std::move(other.state_)}, plan_{std::exchange(other.plan_, nullptr)} {}
@@ -65,10 +65,10 @@ class PulledRows {
   RowsView<T const> values() const {
     return {reinterpret_cast<T const*>(plan_->values.data()), static_cast<std::int64_t>(size()), width()};
   }
-  // Returns indices() entries, beside the rows: the number of the i-th index's row in `values`. A dropped index outside the
+  // Returns indices() entries, valid as `values`: the number of the i-th index's row there. A dropped index outside the
   // table has size(): a row of zeros lies behind the others.
   std::span<std::uint32_t const> inverse() const { return state_->ops().inverse(plan_->groups.there(state_->ops())); }
-  // Returns the row of the i-th index.
+  // Returns the row of the i-th index, i below indices(); valid as `values`.
   std::span<T const> operator[](std::size_t i) const requires on_host { return values()[inverse()[i]]; }
   // Returns the row of an id, as of an index of the pull; empty if the pull did not ask for it or dropped it. O(log size()), or
   // O(size()) for a handle that is older than the last move of the table's rows (Auto). Neither allocates.
@@ -85,7 +85,7 @@ class PulledRows {
     return plan_->padded && key >= state_->rows() ? -1 : state_->placement().row(key);
   }
 
-  // Local. Makes the handle one of rows that the trainer may change: session.pull(words, ids).editable().
+  // Local. Returns a handle of rows that the trainer may change, which takes this one: session.pull(words, ids).editable().
   auto editable() && {
     static_assert(on_host, "parallax: rows are edited in the host's memory, and these are a device's");
     if constexpr (on_host) return EditableRows<State>{std::move(*this)};
@@ -99,13 +99,13 @@ class PulledRows {
     return {};
   }
 
-  // For the library. Returns the variable's state.
+  // Returns, for the library, the variable's state.
   State& state() const { return *state_; }
-  // For the library. Returns the plan by which `grad` names the batch; null of an empty handle.
+  // Returns, for the library, the plan by which `grad` names the batch, owned by the state; null of an empty handle.
   Plan* plan() const { return plan_; }
 
  protected:
-  // Returns the number of an id's distinct row, or size(). A bad id is looked up as the pull has treated it: hashed, or none.
+  // Returns the number of an id's distinct row, or size() for none. A bad id is looked up as the pull has treated it.
   std::size_t number_of(std::int64_t id) const {
     auto const rows = state_->rows();
     bool const inside = static_cast<std::uint64_t>(id) < static_cast<std::uint64_t>(rows);
@@ -154,17 +154,17 @@ class EditableRows : public PulledRows<State> {
   RowsView<T> values() const {
     return {reinterpret_cast<T*>(this->plan()->edited.data()), static_cast<std::int64_t>(this->size()), this->width()};
   }
-  // Returns the row of the i-th index, shared by all indices of one id. Writes to the row of a dropped index are not sent.
+  // Returns the row of the i-th index, shared by all indices of an id; valid as `values`. Not sent if the index was dropped.
   std::span<T> operator[](std::size_t i) const { return values()[this->inverse()[i]]; }
-  // Returns the row of an id: see PulledRows.
+  // Returns the row of an id, with its changes; empty if the pull did not ask for it or dropped it.
   std::span<T> find(std::int64_t id) const {
     std::size_t const j = this->number_of(id);
     return j < this->size() ? values()[static_cast<std::int64_t>(j)] : std::span<T>{};
   }
-  // Returns the rows as they were pulled.
+  // Returns the handle of the rows as they were pulled. Belongs to this handle.
   Base const& pulled() const { return *this; }
 
-  // Returns pulled - changed, a row for each distinct one. Valid until the next call. Of an empty handle: nothing.
+  // Returns pulled - changed, [size() x width()]; nothing of an empty handle. Valid until the next call or the handle's end.
   RowsView<T const> difference() const {
     if (!this->plan()) return {};
     RowsView<T const> const before = Base::values();
@@ -180,8 +180,8 @@ struct Difference {};
 // Second argument of `grad(rows, px::difference)`.
 inline constexpr Difference difference;
 
-// A pull's result for indices in bags: the pooled rows, and the distinct rows of the bags. Move-only. Empty, as PulledRows, if
-// made without arguments or left by a move.
+// A pull's result for indices in bags: the pooled rows, and the distinct rows of the bags. Move-only; holds plan and state as
+// PulledRows, and is empty, too, if made without arguments or left by a move. All functions are local.
 template <class State>
 class PulledBags {
  public:
@@ -193,7 +193,7 @@ class PulledBags {
   using Plan = typename State::Plan;
 
   PulledBags() = default;
-  // Takes hold of a plan. By the fetch of a pull, which pools the rows once they are here.
+  // Takes hold of the state, and of a plan of its pool. By the fetch of a pull, which pools the rows once they are here.
   PulledBags(State& state, Plan& plan) : rows_{state, plan} {}
 
   // Returns the number of bags of the batch, empty ones included.
@@ -205,20 +205,20 @@ class PulledBags {
   RowsView<T const> values() const {
     return {reinterpret_cast<T const*>(plan()->bags.pooled.data()), static_cast<std::int64_t>(size()), width()};
   }
-  // Returns the pooled rows of one table of a stack, [size() / tables() x width()].
+  // Returns the pooled rows of table number `table` of a stack, [size() / tables() x width()]; valid as `values()`.
   RowsView<T const> values(std::size_t table) const {
     auto const all = values();
     auto const each = all.rows / static_cast<std::int64_t>(state().tables());
     return {all.data + static_cast<std::int64_t>(table) * each * all.width, each, all.width};
   }
-  // Returns the pooled row of a bag, in the order of the offsets; of use in the host's memory.
+  // Returns the pooled row of a bag, below size(), in the order of the offsets; of use in the host's memory.
   std::span<T const> operator[](std::size_t bag) const { return values()[static_cast<std::int64_t>(bag)]; }
   // Returns the distinct rows from which the bags were pooled. Belongs to this handle.
   PulledRows<State> const& rows() const { return rows_; }
 
-  // For the library. Returns the variable's state.
+  // Returns, for the library, the variable's state.
   State& state() const { return rows_.state(); }
-  // For the library. Returns the plan of the batch; null of an empty handle.
+  // Returns, for the library, the plan of the batch; null of an empty handle.
   Plan* plan() const { return rows_.plan(); }
 
  private:

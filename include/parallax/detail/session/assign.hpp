@@ -14,14 +14,14 @@
 
 namespace parallax::inline v0_2::detail {
 
-// For `assign` and `scale`. Returns false after the assertion has told the user.
+// Returns, for `assign` and `scale`, true for a table in the host's memory; false after the assertion has told the user.
 template <class V>
 consteval bool check_rewritten() {
   constexpr bool right = requires { requires V::State::space::host_readable && std::same_as<typename V::kind, Sparse>; };
   static_assert(right, "parallax: rows are assigned and scaled in a Sparse variable in the host's memory");
   return right;
 }
-// For `assign`, with rows of the table's scalar as well.
+// Returns, for `assign`, true if `check_rewritten` does and `Rows` are of the table's scalar; false after an assertion.
 template <class V, class Rows>
 consteval bool check_assigned() {
   if constexpr (check_rewritten<V>()) {
@@ -49,8 +49,8 @@ std::string conflict_text(State const& state, Groups const& groups, RowsView<T c
                  given(conflict.first), ", ", given(conflict.second)});
 }
 
-// Local. Plans this rank's rows for the direct hop, and packs a row of `width` for each distinct key into `packed`. Throws if a
-// row is given twice and not alike.
+// Local. Plans this rank's rows for the direct hop, and packs a row of `width` for each distinct key into `packed`. Throws
+// Error: bad_id, as the variable's BadIds says; invalid_argument for rows of another shape, or a row given twice and not alike.
 template <Communicator C, class State, class Id, class T>
 void name_rows(Topology<C> const& topology, State& state, typename State::Plan& plan, std::span<Id const> ids,
                RowsView<T const> given, std::int64_t width, Buffer<T>& packed, char const* operation) {
@@ -79,7 +79,7 @@ void name_rows(Topology<C> const& topology, State& state, typename State::Plan& 
 // with an Error, none. `text`: common to all ranks. Two agreements, as in a step. Before the first each rank checks and groups
 // its rows; then the rows travel, past all levels of the topology, each once from every rank that names it. Before the second
 // the holders compare the values of several ranks. `given`: a row of `width` for each id; with a width of 0 only keys travel.
-// Allocates: nothing is kept from call to call.
+// Waits for all ranks. Throws the errors of `name_rows`, and mismatch if ranks differ in a row or in `text`.
 template <Communicator C, class State, class Id, class T, class Change>
 void change_rows(SessionCore<C>& core, Operation operation, State& state, std::span<Id const> ids, RowsView<T const> given,
                  std::int64_t width, std::string const& text, Change&& change) {
@@ -116,8 +116,8 @@ void change_rows(SessionCore<C>& core, Operation operation, State& state, std::s
   });
 }
 
-// Collective. Replaces the named rows by given ones, [ids x width]. Called by `Session::assign`. Slots stay unchanged, except
-// those of an optimizer that adopts.
+// Collective. Replaces the named rows by given ones, [ids x width], for `Session::assign`. Slots stay unchanged, except those
+// of an optimizer that adopts. Waits and throws as `change_rows`.
 template <Communicator C, class Indices, class T>
 void assign(SessionCore<C>& core, Indices const& indices, RowsView<T const> rows) {
   auto& state = *indices.state;
@@ -126,8 +126,8 @@ void assign(SessionCore<C>& core, Indices const& indices, RowsView<T const> rows
               [&](T* row, T const* given) { std::copy_n(given, width, row); });
 }
 
-// Collective. Multiplies the named rows. Called by `Session::scale`: only keys travel, and each holder of a row multiplies its
-// elements in the table's scalar type. The ranks compare the factor.
+// Collective. Multiplies the named rows by `factor`, for `Session::scale`: only keys travel, and each holder of a row
+// multiplies its elements in the table's scalar type. The ranks compare the factor. Waits and throws as `change_rows`.
 template <Communicator C, class Indices>
 void scale(SessionCore<C>& core, Indices const& indices, double factor) {
   using T = typename Indices::state_type::scalar_type;

@@ -9,8 +9,8 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Collective. Lets all ranks agree on the variables, their optimizers' settings and the fit of each gradient; then each makes
-// its BoundStep, which is collective as well. `world`: the communicator itself, without the engine's edge.
+// Collective. Lets all ranks agree on variables, settings of optimizers and the fit of gradients; then each makes and returns
+// its BoundStep, collective, too. `world`: the communicator without the engine's edge. Throws the errors of `check_binding`.
 template <Communicator Edge, Communicator C, class... Updates>
 auto bind_step(SessionCore<Edge>& core, C& world, Updates const&... updates) {
   return core.waiting.guarded("bind_step", [&] {

@@ -9,9 +9,9 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Collective. Rank 0 deals the parts to the owners, then all gather them: 2 w (N - 1) / N bytes at the busiest rank instead of
-// w (N - 1), for w bytes among N owners. `values` is equally long on every rank, as agreed in `broadcast`; it is read and
-// written in place. `name`: of the variable, for the report of a wait.
+// Collective. Deals rank 0's parts to the owners, then gathers them to all: 2 w (N - 1) / N bytes at the busiest rank instead
+// of w (N - 1), for w bytes among N owners. Waits for them. `values`: equally long on every rank, as agreed in `broadcast`;
+// read and written in place. `name`: of the variable, for the report of a wait.
 template <MemorySpace Space, Communicator C, class T>
 void broadcast_values(SessionCore<C>& core, std::span<T> values, std::string const& name) {
   auto const& topology = core.topology;
@@ -39,8 +39,8 @@ void broadcast_values(SessionCore<C>& core, std::span<T> values, std::string con
       "broadcast", [&] { return gather.poll(lane); }, awaited);
 }
 
-// Collective. Agrees on the variable, then sends its values: the parameters of a dense one, all rows of a replicated table. The
-// optimizer's slots stay unchanged, except those of one that adopts.
+// Collective. Agrees on the variable, then sends rank 0's values, and waits for them: the parameters of a dense one, all rows
+// of a replicated table. Slots stay unchanged, except those of an optimizer that adopts. Throws Error: mismatch, misuse.
 template <Communicator C, class V>
 void broadcast(SessionCore<C>& core, V const& variable) {
   static_assert(std::same_as<typename V::kind, Dense> || !V::State::sharded,

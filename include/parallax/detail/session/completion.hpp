@@ -14,7 +14,7 @@
 
 namespace parallax::inline v0_2 {
 
-// Work of one rank until it finished.
+// Work of one rank in its session until it finished.
 struct RankRecord {
   // Steps applied.
   std::int64_t steps = 0;

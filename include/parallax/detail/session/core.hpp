@@ -29,7 +29,7 @@ namespace parallax::inline v0_2::detail {
 template <Communicator C>
 class Pools {
  public:
-  // For `step` and `start`. Returns a free flight of this type on these channels; makes one if there is none. F: a FlightOf.
+  // Returns, for `step` and `start`, a free flight of this type on the channels of `route`, or a new one. F: a FlightOf.
   template <class F>
   F& flight(FlightRoom<C> const& room, FlightChannels route) {
     for (auto& pooled : flights_)
@@ -39,7 +39,7 @@ class Pools {
     flights_.push_back({type_tag<F>(), route.rows, Owned<Flight<C>>{flight}});
     return *flight;
   }
-  // For `prefetch`. Returns a free fetch of this type, held by the pool only; makes one if there is none. F: a Fetch.
+  // Returns, for `prefetch`, a free fetch of this type, held by the pool only until now, or a new one. F: a Fetch.
   template <class F>
   Shared<F> fetch() {
     for (auto& pooled : fetches_)
@@ -48,7 +48,7 @@ class Pools {
     fetches_.push_back({type_tag<F>(), Shared<FetchBase<C>>{fetch.get()}});
     return fetch;
   }
-  // Gives the flight to a captured step, whose graph goes on using its memory: the flight is nobody else's from here on.
+  // Returns the flight, out of the pool, for a captured step, whose graph goes on using its memory; null if it is not here.
   Owned<Flight<C>> take(Flight<C> const& flight) {
     Owned<Flight<C>> taken;
     for (auto& pooled : flights_)
@@ -56,7 +56,7 @@ class Pools {
     drop_if(flights_, [](PooledFlight const& pooled) { return !pooled.flight; });
     return taken;
   }
-  // Ends, after an abort, everything of flights that a peer reads. Fetches travel by the core's mail, which is withdrawn there.
+  // Returns, after an abort, once no peer reads memory of the flights; fetches travel by the core's mail, and are no part here.
   void withdraw() noexcept {
     for (auto& pooled : flights_) pooled.flight->withdraw();
   }
@@ -101,19 +101,19 @@ class SessionCore final : private Underway {
   // Number of started flights with channels of their own; a further one takes those of the earliest, once it has arrived.
   static constexpr std::size_t most_flights = (collectives_channel - first_flight) / 2;
 
-  // Local. The topology is part of every agreement; the journal of this rank is open from here until `finish`.
+  // Local. Takes the topology, part of every agreement. Opens this rank's journal until `finish`. May throw std::bad_alloc.
   PARALLAX_COLD SessionCore(Topology<C> given, SessionOptions const& given_options);
   SessionCore(SessionCore&&) = delete;
 
   // Local. Begins an operation: enters it into the journal, and returns the common part of every agreement about it. The caller
   // adds its own part, and begins `rounds.agreement` with both. `variable`: the first one concerned.
   Fingerprint begin(Operation operation, std::string_view variable = {});
-  // Collective, within an operation, after its agreement. Returns once nothing goes on behind the steps.
+  // Collective, within an operation, after its agreement. Waits for the work behind the steps, and throws as `Behind::settle`.
   void settle_behind(char const* operation) {
     if (behind) behind->settle(operation);
   }
-  // Collective, once this rank has taken a turn (see ReadsInPlace): it has read all it was told of. Returns once all have.
-  // `names`: of the variables at hand, for the report of a long wait. Throws as `Waiting::drive`: Error (timeout), for one.
+  // Collective, once this rank has taken a turn (see ReadsInPlace): it has read all it had to. Returns once all have. `names`:
+  // of the variables at hand, for the report of a long wait. Throws as `Waiting::drive`: Error (timeout), for one.
   void await_turns(char const* operation, FunctionRef<std::string()> names) {
     struct Turns {
       C& world;
@@ -121,8 +121,8 @@ class SessionCore final : private Underway {
     } const turns{topology.world()};
     if (turns.waiting_for() >= 0) waiting.drive(operation, [&] { return turns.waiting_for() < 0; }, {turns, names});
   }
-  // Collective. Returns once all started flights have arrived, or were refused, on all ranks: others may read memory of flights
-  // started here for a while after this one has read theirs.
+  // Collective. Waits, as `Waiting::drive`, until all started flights have arrived, or were refused, on all ranks: others may
+  // read memory of flights started here for a while after this one has read theirs.
   void await_started(char const* operation) {
     auto const names = [&] { return flights.names(); };
     waiting.drive(operation, [&] { return flights.poll_started(); }, {flights, names});
@@ -139,7 +139,7 @@ class SessionCore final : private Underway {
     for (auto const& variable : registry.variables())
       if (variable->state && variable->check_late) variable->check_late(variable->state, topology.rank(), operation, waits);
   }
-  // Local. Prepares for an agreement: returns the error thrown, this rank's refusal, about the variable at hand.
+  // Local. Calls `prepare`. Returns its exception, this rank's refusal, as an Error about the variable at hand; or nothing.
   std::optional<Error> attempt(char const* operation, FunctionRef<void()> prepare) const {
     try {
       prepare();
@@ -148,9 +148,9 @@ class SessionCore final : private Underway {
       return current_error(topology.rank(), operation, waiting.current);
     }
   }
-  // Collective. Agrees about one operation on one variable, before anything is done. `text`: this rank's next act, for an error
-  // if ranks differ. `more`: everything else that they must have in common. `prepare` is local: its exception is this rank's
-  // refusal.
+  // Collective. Agrees about one operation on one variable, before anything is done; waits, and throws Refused if ranks differ
+  // or one refuses. `text`: this rank's next act, for that error. `more`: a hash of all else that they must have in common.
+  // `prepare` is local: its exception is this rank's refusal, as a variable of another session is.
   template <class State, class Prepare>
   void agree_on(State const& state, Operation operation, std::string const& text, std::uint64_t more, Prepare&& prepare) {
     auto const word = to_string(operation).data();
@@ -166,24 +166,24 @@ class SessionCore final : private Underway {
         word, error, [&] { return state.name(); }, [&] { return state.name() + "\t" + text + '\n'; });
   }
 
-  // Collective. Refuses: this rank can take no part in the operation. Peers meet the refusal in the agreement of any call.
-  // Throws Refused, by which `Waiting::guarded` ends the operation. `as`: name of the operation in the error.
+  // Collective. Refuses: this rank can take no part in the operation. Waits for the peers, who meet the refusal in the
+  // agreement of any call. Throws Refused, with an Error (misuse) of the text `why`. `as`: name of the operation in the error.
   [[noreturn]] void refuse(Operation operation, char const* as, std::string const& why);
 
-  // Collective. Waits until the rows sent on their way by an earlier step are here, and forgets batches that nobody pulls.
-  // Called first by `pull`, `step`, `assign`, `scale` and `finish`.
+  // Collective. Waits, as `Waiting::drive`, until the rows sent on their way by an earlier step are here, and forgets batches
+  // that nobody pulls. Called at the beginning of an operation.
   void await_rows(char const* operation);
   // Returns the parts of the core for a flight that is made or used again: it refers to this core, which outlives it.
   FlightRoom<C> flight_room() { return {topology, options, joined, this, traffic, waiting.current}; }
 
-  // Returns the costs of the options or, if they have none, the measured ones.
+  // Returns the costs of the options or, without any, the measured ones, of variables in a device's memory if `on_device`.
   Costs const& costs_of(bool on_device) const;
 
   // Local. Leaves, by the session's destructor; a forked child does nothing. Aborts the communicator as an exception passes, or
   // with updates or rows in flight. Rank 0 tells stderr of a missing `finish`. Returns once no peer touches this rank's memory.
   void leave() noexcept;
 
-  // Lets started flights and rows fetched ahead progress. Called by every wait at each poll, and by `Session::poll`.
+  // Lets started flights and rows fetched ahead progress, at each poll of a wait. Throws the errors of a Request's `test`.
   void progress() override {
     flights.poll_started();
     ahead.poll(mail);
@@ -195,8 +195,8 @@ class SessionCore final : private Underway {
   std::int64_t steps = 0;
   bool finished = false, joined = false;  // joined: this rank has no data any more
   bool all_joined = false;                // as of the last step
-  // Bits told to all by this rank with the next step's commit: it has an act for all ranks to do together; work behind its
-  // steps is busy. `wished`: bits told by any rank with the last commit.
+  // Bits sent to all by this rank with the next step's commit: it has an act for all ranks to do together; work behind its
+  // steps is busy. `wished`: bits sent by any rank with the last commit.
   enum Wish : unsigned { to_meet = 1, busy = 2 };
   unsigned wish = 0, wished = 0;
   Wishful* wishful = nullptr;  // owned by nobody here
@@ -217,12 +217,12 @@ class SessionCore final : private Underway {
   Capturing<C>* capturing = nullptr;  // while a step is captured
 
  private:
-  // Collective. Waits until started flights arrive, or are refused, and nobody completes them: all ranks forget them.
+  // Collective. Waits until started flights arrive, or are refused; then all ranks forget them, uncompleted.
   void drop(char const* operation) override {
     await_started(operation);
     flights.close(false);
   }
-  // Brings all channels to rest, after an abort, or as the session is destroyed.
+  // Brings all channels to rest, after an abort, or as the session is destroyed; returns once no peer touches our memory.
   void withdraw() noexcept override {
     rounds.withdraw();
     dense.withdraw();

@@ -10,9 +10,9 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Collective. Agrees that nothing is left under way, ends the work behind the steps, then tells four numbers of each rank to
-// all: steps, operations, and bytes of payload sent and received. They travel as doubles, exact below 2^53. From here on the
-// journal says that the rank has ended well.
+// Collective. Agrees that nothing is left under way, ends the work behind the steps, then tells all ranks four numbers of each,
+// returned as records: steps, operations, and bytes of payload sent and received. The journal then says that the rank has ended
+// well. Throws Error: misuse for started updates, and the late errors of padded batches and of the work behind.
 template <Communicator C>
 Completion finish(SessionCore<C>& core) {
   return core.waiting.guarded("finish", [&] {

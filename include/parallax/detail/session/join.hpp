@@ -8,9 +8,9 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Collective by the calls of `body`. While it runs, `core.joined` marks this rank in its agreements, and its updates count as
-// none. It ends once a step has found all ranks marked. If `body` called no operation, this rank refuses any call of its peers,
-// for it would hang otherwise.
+// Collective by the calls of `body`. Calls it again and again; meanwhile `core.joined` marks this rank in its agreements, and
+// its updates count as none. Returns once a step has found all ranks marked. If `body` called no operation, throws Error
+// (misuse), and so do the peers in their call, for they would hang otherwise.
 template <Communicator C, class Body>
 void join(SessionCore<C>& core, Body& body) {
   struct Joined {

@@ -9,7 +9,7 @@
 
 namespace parallax::inline v0_2 {
 
-// Result of `Session::pause`. While it lives, the other ranks know that this one is busy. Does not outlive the session.
+// Result of `Session::pause`. While it lives, other ranks know that this one is busy. The session must outlive the Pause.
 class Pause {
  public:
   // Takes the pause over: the source of the move ends nothing.
@@ -28,8 +28,8 @@ class Pause {
   template <class>
   friend class Session;
 
-  // Local; by `Session::pause`. Writes the pause into this rank's journal, and tells the others. Throws Error: invalid_argument
-  // for a time that is not positive, misuse if this rank is in a pause already.
+  // Local; by `Session::pause`. Writes the pause into this rank's journal, and announces it to other ranks. `what`: cut to 15
+  // letters. Throws Error: invalid_argument for a time that is not positive, misuse if this rank is in a pause already.
   Pause(AnyCommunicator& world, std::string_view what, std::chrono::nanoseconds at_most) : world_{&world} {
     auto const refuse = [&](Errc code, char const* why) { throw Error{code, world.rank(), "pause", "", why}; };
     if (at_most.count() <= 0) refuse(Errc::invalid_argument, "a pause lasts longer than nothing");

@@ -41,15 +41,15 @@ auto unpacked(std::vector<Handle> handles) {
   return handles;
 }
 
-// Local. Plans the batches, and keeps an error of the indices for the agreement.
+// Local. Plans the batches. The fetch keeps an error of the indices, or of a variable of another session, for the agreement.
 template <Communicator C, class... Indices>
 void plan(SessionCore<C>& core, FetchOf<C, Indices...>& fetch, Indices const&... indices) {
   fetch.plan(
       core.topology, [&](auto const& state) { core.check_owned(state, "pull"); }, core.waiting.current, indices...);
 }
 
-// Collective, after the agreement. Reads memory at the addresses told by ranks: owners read keys, and the askers read rows. If
-// owners change rows in between, all wait for the change. Returns once all ranks have read.
+// Collective, after the agreement. Reads memory at the addresses in the agreement: owners read keys, and pulling ranks read
+// rows. If owners change rows in between, all wait for the change. Waits, as `Waiting::drive`, until all ranks have read.
 template <Communicator C>
 void read_in_place(SessionCore<C>& core, FetchBase<C>& fetch, FunctionRef<std::string()> names) {
   C& world = core.topology.world();
@@ -65,8 +65,8 @@ void read_in_place(SessionCore<C>& core, FetchBase<C>& fetch, FunctionRef<std::s
   } while (changed);
 }
 
-// Collective. Carries a planned pull out: one agreement, with the lengths of the runs, then ids and rows leg by leg, or read in
-// place. Throws a refusal of any rank on all, before anything travels.
+// Collective. Carries a planned pull out, and waits for its rows: one agreement, with the lengths of the runs, then ids and
+// rows leg by leg, or read in place. Throws Refused for a refusal of any rank on all, before anything travels.
 template <Communicator C>
 void carry_out(SessionCore<C>& core, FetchBase<C>& fetch) {
   auto const names = [&] { return fetch.names(); };
@@ -89,8 +89,8 @@ void carry_out(SessionCore<C>& core, FetchBase<C>& fetch) {
   core.waiting.drive("pull", [&] { return carry<C>(core.mail, {&traveller, 1}); }, {core.mail, names});
 }
 
-// Collective. Called by `Session::pull`, with indices of one or of several tables. The fetch lives for this call; its plans
-// from the tables go along with the handles.
+// Collective. Pulls, for `Session::pull`, by indices of one or of several tables, and waits for the rows. Returns the handles,
+// which hold the plans: a tuple, or for a list a list. Throws the errors of `Session::pull`.
 template <Communicator C, class... Indices>
 auto pull(SessionCore<C>& core, Indices const&... indices) {
   return core.waiting.guarded("pull", [&] {
@@ -103,8 +103,8 @@ auto pull(SessionCore<C>& core, Indices const&... indices) {
   });
 }
 
-// Local. Called by `Session::prefetch`. An error of the indices is kept in the fetch, for its pull. The fetch is the pool's,
-// and waits among those named ahead for the next step.
+// Local. Names and returns a batch ahead, for `Session::prefetch`. An error of the indices is kept in the fetch, for its pull.
+// The pool owns the fetch, which is among those named ahead until its pull.
 template <Communicator C, class... Indices>
 auto prefetch(SessionCore<C>& core, Indices const&... indices) {
   return core.waiting.guarded("prefetch", [&] {
@@ -115,9 +115,9 @@ auto prefetch(SessionCore<C>& core, Indices const&... indices) {
   });
 }
 
-// Collective. Called by `Session::pull` of a batch named ahead. Hands out its rows if they are here and no table of it has
-// changed since they began to travel; else plans and fetches it now. All ranks decide alike: stages and changes go by the
-// steps.
+// Collective. Pulls, for `Session::pull`, a batch named ahead. Waits for rows on their way; if no table has changed since they
+// began to travel, returns them as the pull of the indices would, else fetches all now. All ranks decide alike, by the steps.
+// Throws the errors of such a pull, and misuse for a batch pulled before or of another session.
 template <Communicator C, class... Handles>
 auto pull(SessionCore<C>& core, BasicPrefetched<C, Handles...>&& batch) {
   return core.waiting.guarded("pull", [&] {

@@ -8,8 +8,8 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Collective. Agrees on the variable and the options of the search; the search is kept in the variable's state. A table held
-// whole by every rank is not searched: a decision says so.
+// Collective. Agrees on the variable and the options of the search, then leaves it to the steps: the variable's state owns the
+// search. A table held whole by every rank is not searched: a decision says so. Throws Error: mismatch, misuse.
 template <Communicator C, class V>
 void search_pieces(SessionCore<C>& core, V const& variable, SearchOptions const& search) {
   core.waiting.guarded("search_pieces", [&] {

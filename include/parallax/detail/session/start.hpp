@@ -5,8 +5,8 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Collective. Posts the agreement of this flight, and returns before it is reached. Waits only if an earlier flight still uses
-// its channels. The flight keeps its updates, and a refusal of this rank, until the step that completes it.
+// Collective. Posts the agreement of these updates; waits only if an earlier flight still uses their channels. Their flight
+// keeps copies of gradients, and a refusal of this rank, for the completing step. An Error here ends the session.
 template <Communicator C, class... Updates>
 void start(SessionCore<C>& core, Priority priority, Updates const&... updates) {
   core.waiting.guarded("start", CallerOrder::beside, [&] {
@@ -29,7 +29,7 @@ void start(SessionCore<C>& core, Priority priority, Updates const&... updates) {
   });
 }
 
-// Local. Makes one round of progress; waits for nobody.
+// Local. Lets started updates and rows named ahead progress; waits for nobody. An Error thrown here ends the session.
 template <Communicator C>
 void poll(SessionCore<C>& core) {
   core.waiting.guarded("poll", CallerOrder::beside, [&] { core.progress(); });

@@ -19,20 +19,20 @@ class Completing {
   explicit Completing(SessionCore<C>& core)
       : core_{&core}, flights_{&core.flights}, norms_{core.norms}, told_{core.told_uses} {}
 
-  // Collective. Runs the phases in their order, each for all updates of all flights. Returns false if the step was skipped, on
-  // all ranks. Throws Refused for a refusal at the commit. A later exception ends the session: some parameters may have
-  // changed.
+  // Collective. Runs the phases in their order, each for all updates of all flights, and waits for peers. Returns false if the
+  // step was skipped, on all ranks. Throws Refused for a refusal at the commit. A later exception ends the session: some
+  // parameters may have changed.
   bool complete();
 
  private:
-  // Waits in the step; a report ascribes the wait to the flights' variables.
+  // Waits, as `Waiting::drive`, until `done`; a report ascribes the wait to the flights' variables.
   void drive(FunctionRef<bool()> done) {
     core_->waiting.drive("step", done, {*flights_, [&] { return flights_->names(); }});
   }
 
-  // Collective. Makes the second agreement: {ok and finite, wishes, norms, words of use} of all ranks. Sums the norms of clip
-  // groups in the order of ranks. Returns false to skip the step: a rank has found a sum that is not finite, named by
-  // `not_finite`.
+  // Collective. Waits for the second agreement: {ok and finite, wishes, norms, words of use} of all ranks. Sums the norms of
+  // clip groups in the order of ranks. `error`, `not_finite`: found by this rank, if any. Returns false to skip the step over a
+  // rank's `not_finite`. Throws Refused for a rank's `error`, and under NonFinite::error for a `not_finite`.
   bool commit(std::optional<Error> const& error, std::optional<Error> const& not_finite);
 
   // Turns the squared norms of clip groups, summed over ranks, into the factors of their gradients: 1 below the limit.
@@ -40,14 +40,14 @@ class Completing {
   // Returns the factor of a clip group by its number in the step; 1 for updates of none.
   double scale_of(int clip) const { return clip < 0 ? 1.0 : norms_[static_cast<std::size_t>(clip)]; }
 
-  // Collective. Polls a phase of all flights until each has passed it. Flights on one pair of channels take turns.
+  // Collective. Waits until every flight has passed a phase, which is polled. Flights on one pair of channels take turns.
   template <class Phase>
   void gather(Phase phase) {
     flights_->begin_gathering();
     drive([&] { return flights_->gather(phase); });
   }
 
-  // Collective, the last act of a step whose commit told of the use of variables. Chooses policies and moves rows.
+  // Collective, the last act of a step whose commit told of the use of variables. Chooses policies, and waits for rows to move.
   void adapt();
 
   static constexpr double wish = 4.0;  // factor of a bit in the commit's first word
@@ -166,8 +166,8 @@ void Completing<C>::adapt() {
   flights_->seats([&](auto& seat, int) { seat.adapt(by, words_of, at); });
 }
 
-// Collective. Testifies to the first refusal of this rank's own, of flights started earlier or of the step, and throws Refused.
-// If the step itself was refused, started flights may still be under way: they end before anything is closed.
+// Collective. Does nothing if all flights are agreed on. Else testifies to the first refusal of this rank, of flights started
+// earlier or of the step, waits for started flights that are still under way, and throws Refused.
 template <Communicator C>
 void refuse_unless_unanimous(SessionCore<C>& core, Flight<C>& own) {
   auto& flights = core.flights;
@@ -184,8 +184,8 @@ void refuse_unless_unanimous(SessionCore<C>& core, Flight<C>& own) {
 }
 
 // Collective. Takes a step, without the types of its updates: `prepare` fills the seats of `own`, the step's flight. Agrees on
-// them together with all started flights, exchanges, and completes. Returns true if the updates were applied. After any outcome
-// every flight of the step is closed before it returns.
+// them together with all started flights, exchanges, and completes. Returns true if the updates were applied. Throws Refused,
+// with nothing changed, if any rank refuses. Every flight of the step is closed after any outcome.
 template <Communicator C>
 bool take_step(SessionCore<C>& core, Flight<C>& own, FunctionRef<void()> prepare) {
   struct Closing {  // after any outcome the updates give back everything they hold
@@ -225,7 +225,7 @@ bool take_step(SessionCore<C>& core, Flight<C>& own, FunctionRef<void()> prepare
   return closing.applied;
 }
 
-// Collective. Called by `Session::step`. Only this depends on the types of the updates.
+// Collective. Takes, and waits for, a step of these updates, for `Session::step`. Returns true if they were applied.
 template <Communicator C, class... Updates>
 bool step(SessionCore<C>& core, Updates const&... updates) {
   return core.waiting.guarded("step", [&] {

@@ -9,7 +9,7 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Local. Throws Error (misuse) if something is under way, or a variable of the session is not among the arguments.
+// Local. Throws Error (misuse) if updates or rows are under way, a variable is of another session, or one is missing.
 template <Communicator C, class... Variables>
 void check_visit(SessionCore<C> const& core, Variables const&... variables) {
   auto const refuse = [&](std::string const& name, char const* why) {
@@ -29,7 +29,7 @@ void check_visit(SessionCore<C> const& core, Variables const&... variables) {
 }
 
 // Local. Shows the session's own memory from step to step: number of steps, measured costs, and decisions of Auto. Options are
-// the trainer's, and not shown.
+// the trainer's, and not shown. Throws the archive's errors.
 template <Communicator C, Archive A>
 void visit_session(SessionCore<C>& core, A& archive) {
   Items<A> items{archive, ""};
@@ -48,8 +48,8 @@ void visit_session(SessionCore<C>& core, A& archive) {
   }
 }
 
-// Local. Shows the session first, then the variables in the order of the arguments, and of ranges. An archive that reads may
-// throw half way: then the session has the state of neither run.
+// Local. Shows the session first, then the variables in the order of the arguments, and of ranges. Throws the errors of
+// `check_visit`, and the archive's: if one that reads throws half way, the session has the state of neither run.
 template <Communicator C, Archive A, class... Variables>
 void visit(SessionCore<C>& core, A& archive, Variables&... variables) {
   check_visit(core, variables...);

@@ -40,7 +40,7 @@ class Accumulator<V> {
   // Local. Makes the accumulator of this variable; nothing is added yet.
   explicit Accumulator(V const& variable, Micro micro = Micro::mean) : state_{&variable.state()}, micro_{micro} {}
 
-  // Adds a gradient of the variable's size. Throws Error (invalid_argument) for another size.
+  // Adds a gradient of the variable's size, which is copied. Throws Error (invalid_argument) for another size.
   template <class Tensor>
   void add(Tensor const& gradient) {
     if constexpr (!FlatTensor<Tensor const>)
@@ -53,7 +53,7 @@ class Accumulator<V> {
   // Returns the number of gradients since the sum began; between `grad()` and the next `add` still of the last sum.
   std::int64_t count() const { return count_; }
 
-  // Returns the update by the sum or mean; zeros if nothing was added. Valid until the next `add`.
+  // Returns the update by the sum or mean; zeros if nothing was added. It refers to the sums: valid until the next `add`.
   auto grad() {
     if (count_ == 0) sums_.assign(state_->size(), T{});
     if (!taken_ && micro_ == Micro::mean && count_ > 1)
@@ -96,9 +96,9 @@ class Accumulator<V> {
   // Local. Makes the accumulator of this table; nothing is added yet.
   explicit Accumulator(V const& variable, Micro micro = Micro::mean) : state_{&variable.state()}, micro_{micro} {}
 
-  // Adds an update by grad(handle, …) or grad(variable, ids, rows), in the words of a step: sums.add(grad(rows, gradient)).
-  // Throws Error: invalid_argument for another number of rows than of indices, misuse for an update of another table or of an
-  // empty handle.
+  // Adds an update by grad(handle, …) or grad(variable, ids, rows), which is copied: sums.add(grad(rows, gradient)). Throws
+  // Error: invalid_argument for another number of rows than of indices, misuse for an update of another table or of an empty
+  // handle.
   template <class Given>
   void add(RowUpdate<State, Given> const& update) {
     if (update.state != state_)
@@ -136,7 +136,7 @@ class Accumulator<V> {
   // Returns the number of updates since the sum began; between `grad()` and the next `add` still of the last sum.
   std::int64_t count() const { return count_; }
 
-  // Returns the update by the rows added; no rows if none were. Valid until the next `add`.
+  // Returns the update by the rows added; no rows if none were. It refers to them: valid until the next `add`.
   auto grad() {
     if (!taken_ && micro_ == Micro::mean && count_ > 1)
       RowOps<HostSpace>::scale_down(rows_.data(), static_cast<std::int64_t>(rows_.size()), static_cast<T>(count_));

@@ -13,7 +13,8 @@
 namespace parallax::inline v0_2 {
 namespace detail {
 
-// One variable of a bound step. Owns the sums, as many elements as the gradient; refers to the gradient, and shares the state.
+// One variable of a bound step. Owns the sums, of the gradient's size; refers to the gradient, which outlives it, and shares
+// the state.
 template <class State>
 class BoundUpdate {
  public:
@@ -27,7 +28,7 @@ class BoundUpdate {
         state_{update.state},
         divisor_{update.state->divisor(ranks)} {}
 
-  // Collective. Posts the all-reduce from the gradient's memory in its present state.
+  // Collective. Posts the all-reduce of the gradient's present elements; they and `request` stay until its `test` is true.
   template <class Bare>
   void begin(Bare& bare, typename Bare::Request& request) {
     bare.iallreduce(gradient_, sums_.data(), sums_.size(), request);
@@ -46,9 +47,8 @@ class BoundUpdate {
   T divisor_;
 };
 
-// Local, by `bind_step` for each update before its agreement. Checks everything that a bound step cannot check any more. Throws
-// Error: misuse if the communicator's order of sums is not the vendor's, invalid_argument for a size, and the errors of the
-// optimizer's `at`.
+// Local. Checks, for `bind_step`, everything about an update that a bound step cannot check any more. Throws Error: misuse if
+// the communicator's order of sums is not the vendor's, invalid_argument for a size, and the errors of the optimizer's `at`.
 template <Communicator C, class Update>
 void check_binding(Topology<C> const& topology, Update const& update) {
   auto const refuse = [&](Errc code, std::string const& why) {
@@ -72,7 +72,7 @@ template <class S>
 inline constexpr bool is_plain_dense<DenseUpdate<S>> =
     S::space::host_readable && !S::sharded && S::by_element && !encodes<wire_of<typename S::Exchange>>;
 
-// For `bind_step`. Returns false after one of its assertions has told the user.
+// Returns, for `bind_step`, true if C and the updates can be bound; false after an assertion has told the user.
 template <class C, class... Updates>
 consteval bool check_bound() {
   constexpr bool plain = sizeof...(Updates) > 0 && (true && ... && is_plain_dense<Updates>);
@@ -96,7 +96,7 @@ consteval bool check_bound() {
 template <Communicator C, class... Updates>
 class BoundStep {
  public:
-  // Collective; by `session.bind_step`, once the ranks agreed. Opens the vendor's own communicator, as long as the BoundStep.
+  // Collective. Opens, for `session.bind_step`, the vendor's own communicator, owned by the BoundStep, and allocates sums.
   explicit BoundStep(C& world, Updates const&... updates)
       : bare_{world.bare()}, updates_{detail::BoundUpdate<typename Updates::State>{updates, world.size()}...} {}
 

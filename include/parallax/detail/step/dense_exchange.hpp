@@ -7,8 +7,8 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Exchange of one flight's buckets, to which it refers. The flight polls `exchange` after its ranks agreed, and the step polls
-// the gatherings after its commit. One bucket at a time is on the lane, in the flight's order, alike on every rank.
+// Exchange of one flight's buckets, to which it refers. The flight polls `exchange` after its ranks agreed, the step the
+// gatherings after its commit; they do not wait, and throw the lane's errors. One bucket at a time is on it.
 template <Communicator C>
 class DenseExchange {
  public:
@@ -19,7 +19,7 @@ class DenseExchange {
   Lane<C>& lane() { return lane_; }
   Lane<C> const& lane() const { return lane_; }
 
-  // Local. Begins anew. `gathers`: the sums reach all ranks as soon as they are formed, for nobody needs to see them before.
+  // Local. Begins anew. `gathers`: `exchange` brings the sums to all ranks as well, for nobody needs to see them before.
   void begin(bool gathers) {
     stage_ = Stage::reducing;
     gathers_ = gathers;
@@ -39,8 +39,8 @@ class DenseExchange {
   }
   // Collective in the order of the lane, after the commit. Returns true once all ranks have the sums of replicated variables.
   bool gather_gradients() { return pass(Which::replicated, &Bucket<C>::gather_gradients); }
-  // Collective likewise, after the optimizers. Brings the parameters updated by owners of sharded variables to all ranks.
-  // Returns true once all have arrived.
+  // Collective in the order of the lane, after the optimizers. Returns true once all ranks have the parameters updated by
+  // owners of sharded variables.
   bool gather_parameters() { return pass(Which::sharded, &Bucket<C>::gather_parameters); }
 
  private:

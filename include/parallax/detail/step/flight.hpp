@@ -21,25 +21,25 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Channels of a flight: of its agreement, its rows and its dense gradients. The agreement of a step travels on the channel of
-// all other agreements: ranks in different operations meet there and find out.
+// Channels of a flight, by number: of its agreement, its rows and its dense gradients. The agreement of a step travels on the
+// channel of all other agreements: ranks in different operations meet there and find out.
 struct FlightChannels {
   int agreement, rows, dense;
 };
 
 // Updates of one `start` or of one `step`, without their types: their common parts, and the order of their phases up to the
 // commit. The pool of a session owns it, from step to step; it refers to the session's core by a FlightRoom. `prepare` of
-// FlightOf begins it, `close` ends it; in between `Flights` asks it together with all others of the step. Sums and rows travel
-// as soon as the ranks agreed, and enter variables only in the step that completes them.
+// FlightOf begins it, `close` ends it. Sums and rows travel as soon as the ranks agreed, and enter variables only in the
+// completing step. Polled functions wait for nothing, and throw the errors of a Request's `test`.
 template <Communicator C>
 class Flight {
  public:
-  // Local; by the pool, for one list of argument types.
+  // Local. Makes, for the pool, a free flight, which refers to the session by `room` and travels on the channels of `route`.
   Flight(FlightRoom<C> const& room, FlightChannels route);
   Flight(Flight&&) = delete;
   virtual ~Flight() = default;
 
-  // Calls f(seat, number of its clip group in the step or -1) for every argument; for none while all ranks have joined.
+  // Calls f(seat, number of its clip group in the step or -1) for every argument; for none if no rank has data any more.
   template <class F>
   void seats(F&& f) const {
     if (stage_ == Stage::idle) return;
@@ -51,19 +51,19 @@ class Flight {
     return first + static_cast<int>(limits_.size());
   }
 
-  // Collective. Posts the agreement about these updates, with this rank's refusal and the number of keys it will send.
-  // `context`: everything else that ranks must have in common. `clock`: ns of this rank's clock.
+  // Collective. Posts the agreement about these updates, with this rank's refusal and the number of keys it will send; waits
+  // for nothing. `context`: a hash of all else that ranks must have in common. `clock`: ns of this rank's clock.
   void post(std::uint64_t context, std::int64_t clock);
 
-  // Lets it progress; returns true once everything arrived, or was refused.
+  // Lets the flight progress; returns true once everything arrived, or was refused. Collective in the order of its channels.
   bool poll();
   // Collective, polled after the commit. Returns true once the sums of replicated variables are everywhere.
   bool gather_gradients() { return dense_.gather_gradients(); }
   // Collective, polled after the optimizers. Returns true once the parameters of sharded dense variables are everywhere.
   bool gather_parameters() { return dense_.gather_parameters(); }
 
-  // Local, once everything is merged. Begins to look for the norms of clip groups and, if `finite` is asked for, for numbers
-  // that are not finite. Measures of whole tensors get their place. The findings are there once all of it has arrived.
+  // Local, once everything is merged. Begins to look for the norms of clip groups and, with `finite`, for numbers that are not
+  // finite. Measures of whole tensors get their place. May throw. The findings can be read once `findings_arrived` is true.
   void seek(bool finite) {
     manifest_.measured.clear();
     if (detail::any_of(seats_, [](Seat<C> const* seat) { return seat->measures; })) {
@@ -74,14 +74,14 @@ class Flight {
     seats([&](auto& seat, int) { seat.seek(finite); });
     start_looking(false);
   }
-  // Local. Returns true if the findings can be asked for: at once in the host's memory, once its queue is that far on a device.
+  // Local. Returns true if the findings can be read: at once in the host's memory, on a device once its queue is that far.
   bool findings_arrived() {
     bool all = true;
     manifest_.findings.each(
         [&](auto& findings) { all = all && findings.of_gradients.arrived() && findings.of_sums.arrived(); });
     return all;
   }
-  // Local. Returns the first number that is not finite: of a gradient of this rank, or of a sum.
+  // Local. Returns the error of the first number that is not finite, if any: `in_gradient` of this rank, else in a sum.
   std::optional<Error> non_finite(bool in_gradient) {
     std::optional<Error> found;
     seats([&](auto& seat, int) {
@@ -94,13 +94,13 @@ class Flight {
   // Collective, polled. Returns true once every rank has the sums measured by optimizers.
   bool gather_measures() { return manifest_.measured.gather(dense_.lane()); }
 
-  // Local, before `prepare`. Lets the ids of these fetches travel with the updates.
+  // Local, before `prepare`. Lets the ids of these fetches, which outlive the flight, travel with the updates.
   void bring(Ahead<C>& ahead) { ahead_ = &ahead; }
-  // Local. Refuses, on this rank, the updates prepared.
+  // Local. Refuses, on this rank, the updates prepared, by an earlier error if there is one.
   void refuse(Error error) {
     if (!error_) error_ = std::move(error);
   }
-  // Local, the last call of a step. The updates give back everything they hold, and the pool may use the flight again.
+  // Local, the last call of a step. Gives back everything that the updates hold, and lets the pool use the flight again.
   // `applied`: by the step that completed them.
   void close(bool applied) noexcept {
     for (Seat<C>* const seat : seats_) {
@@ -110,7 +110,7 @@ class Flight {
     for (auto& bucket : manifest_.buckets.all()) bucket->drop();
     stage_ = Stage::free;
   }
-  // Waits, after an abort, until no peer reads our memory.
+  // Returns, after an abort, once no peer reads our memory.
   void withdraw() noexcept {
     agreement_.withdraw();
     mail_.withdraw();
@@ -135,7 +135,7 @@ class Flight {
   bool adapts() const {  // variables under Auto are among those it updates
     return detail::any_of(seats_, [](Seat<C> const* seat) { return seat->adapts; });
   }
-  // Returns this rank's refusal, if it has one.
+  // Returns this rank's refusal, if it has one; valid until the flight is prepared again.
   std::optional<Error> const& error() const { return error_; }
   List<double> const& limits() const { return limits_; }  // max_norm by clip group
   // Returns the records of the updates, in the order of the arguments. Valid until the flight is prepared again.
@@ -150,19 +150,19 @@ class Flight {
   }
   // Returns a line for each update, for the error of ranks that differ; nothing if this rank refuses.
   std::string describe() const;
-  // Returns the names of all variables, for errors and reports.
+  // Returns the names of all variables, with commas, for errors and reports.
   std::string names() const;
-  // Returns the first variable's name; the journal has room for one.
+  // Returns the first variable's name, a view of its own, for the journal; empty without updates.
   std::string_view first_name() const {
     return manifest_.records.empty() ? std::string_view{} : manifest_.records.front().registration->name;
   }
-  // Returns the name of a variable that was destroyed, or null.
+  // Returns the name of a variable updated here that was destroyed, or null. Valid until the flight is closed.
   std::string const* gone() const {
     for (UpdateRecord const& record : manifest_.records)
       if (record.registration->gone) return &record.registration->name;
     return nullptr;
   }
-  // Returns a rank that has not delivered, or -1: of the agreement, else of rows, else of dense gradients.
+  // Returns a rank waited for, or -1: by the agreement, else by the rows, else by the dense gradients.
   int waiting_for() const {
     if (agreement_.in_flight()) return agreement_.waiting_for();
     int const rank = mail_.waiting_for();
@@ -174,11 +174,11 @@ class Flight {
   // everything possible before the completing step is done. `fill` prepares the seats.
   void prepare_seats(bool keep, FunctionRef<void()> fill);
 
-  // Returns the manifest, written by the seats of a FlightOf as they prepare.
+  // Returns the manifest, owned here, and written by the seats of a FlightOf as they prepare.
   Manifest<C>& manifest() { return manifest_; }
   // Returns the list of seats. Filled once, by the constructor of FlightOf.
   List<Seat<C>*>& seat_list() { return seats_; }
-  // Returns the number of a new clip group of this flight.
+  // Returns the number of a new clip group of this flight. Throws Error (invalid_argument) for a bound below 0 or not finite.
   int open_clip(double max_norm);
 
  private:
@@ -208,14 +208,14 @@ class Flight {
   // moved.
   void refuse_shared_memory();
 
-  // Starts the look in every space: at gradients of this rank, or at sums.
+  // Starts the search for findings in every space: in gradients of this rank, or in sums.
   void start_looking(bool at_gradients) {
     manifest_.findings.each([&]<class In>(In& findings) {
       using Space = typename In::space;
       (at_gradients ? findings.of_gradients : findings.of_sums).start(RowOps<Space>{queue_of<Space>(room_.topology.world())});
     });
   }
-  // Adds the flight's own part: limits, priority, and an early or late spread of sums.
+  // Returns `hash` with the flight's own part: limits, priority, and an early or late spread of sums.
   std::uint64_t hash_with(Fingerprint hash) const {
     for (double const limit : limits_) hash.add(std::bit_cast<std::uint64_t>(limit));
     hash.add(manifest_.spreads_early);
@@ -225,7 +225,7 @@ class Flight {
 
   // Local. Chooses the next stage after the agreement, unanimous or not, and takes from it the counts of rows sent by others.
   void agreed();
-  // Carries the journeys of all seats together, leg by leg, and with them the ids named ahead.
+  // Carries the journeys of all seats together, leg by leg, and with them the ids named ahead; waits for nothing.
   void carry_rows() {
     bool const climbs = ahead_ && agreement_.ahead();
     travellers_.assign(seats_.begin(), seats_.end());
@@ -377,7 +377,7 @@ void Flight<C>::agreed() {
 template <Communicator C, class... Arguments>
 class FlightOf final : public Flight<C> {
  public:
-  // Local; by the pool. Seats keep their place as long as the flight.
+  // Local. Makes, for the pool, a free flight and its seats, which keep their place as long as the flight. May throw.
   FlightOf(FlightRoom<C> const& room, FlightChannels route) : Flight<C>{room, route} {
     each([&](auto& seat) {
       seat.attach(this->manifest());

@@ -14,28 +14,28 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Flights of one session, to which it refers. Flights on one channel take turns. Each phase of a step is said once, for all of
+// Flights of one session, which the pool owns. Flights on one channel take turns. Each phase of a step is said once, for all of
 // them. The order of the flights is the order of their starts, alike on all ranks.
 template <Communicator C>
 class Flights {
  public:
-  // `channels`: number of flights after which their channels are used again.
+  // Begins without flights. `channels`: number of flights after which their channels are used again.
   explicit Flights(std::size_t channels) : channels_{channels} {}
 
   // Returns the started flights in the order of their starts, without the step's own.
   List<Flight<C>*> const& started() const { return started_; }
   bool any_started() const { return !started_.empty(); }
-  // Adds a started flight. By `start`, before the flight's agreement is posted. May throw std::bad_alloc.
+  // Adds a started flight, until all are closed. By `start`, before its agreement is posted. May throw std::bad_alloc.
   void start(Flight<C>& flight);
-  // Adds the flight of the step itself, until all are closed. By `step`, before anything else.
+  // Adds the flight of the step itself, until all are closed. By `step`, before anything else. May throw std::bad_alloc.
   void add_own(Flight<C>& flight) {
     done_.resize(started_.size() + 1);
     own_ = &flight;
   }
-  // Returns the flight with the channels of the next one, or null if there are free channels.
+  // Returns the started flight with the channels of the next one to start, or null if there are free channels.
   Flight<C>* before_next() const { return started_.size() < channels_ ? nullptr : started_[started_.size() - channels_]; }
 
-  // Calls f with every flight, in the order of their starts.
+  // Calls f with every flight, in the order of their starts, the step's own last.
   template <class F>
   void each(F&& f) const {
     for (Flight<C>* const flight : started_) f(*flight);
@@ -46,19 +46,19 @@ class Flights {
   void seats(F&& f) const {
     each([&](Flight<C>& flight) { flight.seats(f); });
   }
-  // Returns true if it holds of some flight; asks none behind the first.
+  // Returns true if `holds` is true of some flight; calls it for none behind the first.
   bool any(FunctionRef<bool(Flight<C>&)> holds) const {
     bool found = false;
     each([&](Flight<C>& flight) { found = found || holds(flight); });
     return found;
   }
-  // Returns true if it holds of every flight; asks none behind the first counterexample.
+  // Returns true if `holds` is true of every flight; calls it for none behind the first counterexample.
   bool all(FunctionRef<bool(Flight<C>&)> holds) const {
     return !any([&](Flight<C>& flight) { return !holds(flight); });
   }
 
-  // Lets started flights move on; returns true once all have arrived or were refused. A flight waits while one of a higher
-  // priority is being exchanged, to which all ranks have come.
+  // Lets started flights move on, without a wait; returns true once all have arrived or were refused. A flight waits while one
+  // of a higher priority is being exchanged, to which all ranks have come.
   bool poll_started();
   // Numbers the clip groups of all flights and returns their count.
   std::size_t number_clips() const {
@@ -71,8 +71,8 @@ class Flights {
   void begin_gathering() {
     for (std::size_t i = 0; i < done_.size(); ++i) done_[i] = false;
   }
-  // Collective, polled. Calls `phase` with every flight that has not passed it; returns true once all have. A flight waits for
-  // an earlier one on its channels.
+  // Collective, polled. Calls `phase` with every flight until it has returned true for it; returns true once all have passed. A
+  // flight waits for an earlier one on its channels.
   bool gather(FunctionRef<bool(Flight<C>&)> phase) {
     bool all = true;
     std::size_t i = 0;
@@ -85,7 +85,7 @@ class Flights {
     return all;
   }
 
-  // Gives back all that the updates hold, and forgets all flights. At the end of a step with any outcome, and after a failure.
+  // Closes all flights, `applied` or not, and forgets them. At the end of a step with any outcome, and after a failure.
   void close(bool applied) noexcept {
     each([&](Flight<C>& flight) { flight.close(applied); });
     started_.clear();
@@ -99,7 +99,7 @@ class Flights {
       if (rank < 0) rank = flight->waiting_for();
     return rank;
   }
-  // Returns, likewise, the variables of all.
+  // Returns, for the report of a wait, the names of all flights' variables.
   std::string names() const {
     std::string list;
     each([&](Flight<C>& flight) {

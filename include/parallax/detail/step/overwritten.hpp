@@ -9,7 +9,7 @@
 
 namespace parallax::inline v0_2::detail {
 
-// Two gradients that share an element, the first given in_place; or none.
+// Two gradients that share an element, the first given in_place; or null twice. Refers to entries of the searched list.
 struct SharedMemory {
   GradientMemory const *overwritten = nullptr, *other = nullptr;
 

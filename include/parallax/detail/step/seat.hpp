@@ -24,12 +24,11 @@
 
 namespace parallax::inline v0_2::detail {
 
-// An update without its type: everything compared by ranks before a step, and told by errors. A seat writes one for each update
-// as it prepares it; the flight keeps them, in order of the arguments. Refers to the registration, kept alive by the way's
-// state.
+// An update without its type: everything compared by ranks before a step, and told by errors. Seats write them as they prepare;
+// the flight keeps them, in order of the arguments. Refers to the registration, kept by the way's state.
 struct UpdateRecord {
   std::string_view name() const { return registration->name; }
-  // Adds the common part of this update on all ranks to a hash. `variable`: its registration, or its state; both have the same
+  // Adds the part that all ranks must have in common to a hash. `variable`: its registration, or its state; both have the same
   // to say. The state needs no indirect call if its type is known.
   template <class Variable>
   void add_to(Fingerprint& hash, Variable const& variable) const {
@@ -46,8 +45,8 @@ struct UpdateRecord {
   NamedRows rows;
 };
 
-// Parts of a session that flights need. `joined`: this rank has no data any more. `session`: the one with the variables that
-// may be updated. `current` names the variable of a failed phase.
+// Parts of a session that flights need, which outlive them. `joined`: this rank has no data any more. `session`: the one with
+// the variables that may be updated. `current`: set to the name of a failed phase's variable.
 template <Communicator C>
 struct FlightRoom {
   Topology<C> const& topology;
@@ -58,7 +57,7 @@ struct FlightRoom {
   std::string_view& current;
 };
 
-// Notes of seats about their updates as they prepare them, and parts shared with the other seats of a flight.
+// Notes of seats about their updates as they prepare them, and parts shared by the seats of a flight, which owns it.
 template <Communicator C>
 struct Manifest {
   explicit Manifest(FlightRoom<C> const& its_room) : room{its_room} {}
@@ -77,7 +76,8 @@ struct Manifest {
   bool moved = false;          // a gradient lies elsewhere than in the last step, since memory was looked at
 };
 
-// Phases of the updates of one argument, as in policy/exchange.hpp, without their types.
+// Phases of the updates of one argument, as in policy/exchange.hpp, without their types. All but `adapt` are local. Before the
+// commit they may throw: this rank refuses. Afterwards they throw on a device only.
 template <Communicator C>
 class Seat : public Traveller<C> {
  public:
@@ -88,44 +88,44 @@ class Seat : public Traveller<C> {
   bool adapts = false;    // holds variables under Auto
   bool measures = false;  // holds variables whose optimizer measures whole tensors
 
-  // Local, as the flight posts its agreement. Tells the numbers of all ways, from place `which` on, and moves it past them.
+  // Tells, as the flight posts its agreement, the numbers of all ways from place `which` on, and moves `which` past them.
   virtual void tell(Agreement<C>&, std::size_t& which) = 0;
-  // Local, once the ranks agreed. Hears the numbers of other ranks from these places.
+  // Takes, once the ranks agreed, the numbers of other ranks from the same places, and moves `which` past them.
   virtual void hear(Agreement<C>&, std::size_t& which) = 0;
-  // Local, once everything has arrived: the first phase of a step's second half. Reduces, divides and deposits, way by way.
-  // `number`: of the clip group in the step.
+  // Reduces, divides and deposits, way by way, once everything has arrived: the first phase of a step's second half. `number`:
+  // of the clip group in the step, -1 for none.
   virtual void reduce(int number) = 0;
-  // Local, after all seats have reduced. Leaders sum the deposits of others, and form the mean.
+  // Sums, by leaders, the deposits of all updates of their variable, once all seats have reduced, and forms the mean.
   virtual void merge() = 0;
-  // Local, after all have merged. Calls the user's functions of reduced gradients.
+  // Calls, once all have merged, the user's functions of reduced gradients.
   virtual void transform() = 0;
-  // Local, only if something is measured. Leaders get places for the sums of whole tensors.
+  // Gives leaders places for the sums of whole tensors. Called only if something is measured.
   virtual void enrol() = 0;
-  // Local. Leaders name the numbers to look for in their results.
+  // Notes leaders' results for a search: for the squares of clip groups and, with `finite`, for numbers that are not finite.
   virtual void seek(bool finite) = 0;
-  // Local, once findings are there. Adds this rank's part of the squared norm of a clip group.
+  // Adds this rank's part of the squared norm of the clip group to `squared`, once findings are there.
   virtual void norm(double& squared) = 0;
-  // Returns an error with the first number that is not finite: in this rank's gradient, or in a sum over ranks.
+  // Returns the error of the first number that is not finite, if any: `in_gradient` of this rank, else in a sum over ranks.
   virtual std::optional<Error> non_finite(bool in_gradient) = 0;
-  // Local, after the commit, only if `measures`. Leaders measure whole tensors. `scale`: of the clip group.
+  // Measures, by leaders, whole tensors, after the commit, if `measures`. `scale`: the clip group's factor of gradients.
   virtual void measure(double scale) = 0;
-  // Local, after the commit. Leaders run their optimizers.
+  // Runs, after the commit, the optimizers of leaders, on gradients times `scale`.
   virtual void apply(double scale) = 0;
-  // Hears that the step was applied on all ranks. Local, as the next two.
+  // Tells the ways that the step was applied on all ranks.
   virtual void settled() noexcept = 0;
-  // Hears that the step was refused or skipped on all ranks.
+  // Tells the ways that the step was refused or skipped on all ranks.
   virtual void refused() noexcept = 0;
-  // Gives back, after either, everything that ways hold; the seat is vacant.
+  // Gives back, after `settled` or `refused`, everything that ways hold; the seat is vacant.
   virtual void close() noexcept = 0;
 
-  // Of tables under Auto: see Adaptation. `use_words` returns the count of numbers told by this seat's tables with the commit;
-  // `tell_use` appends them. `adapt`, as a step's last act, reads every rank's numbers from place `at` on, and moves it past
-  // them.
+  // Of tables under Auto: see Adaptation. `use_words` returns the count of numbers that this seat's tables send with the
+  // commit; `tell_use` appends them to `words`; `now`: seconds of the session's clock. `adapt`, collective, a step's last act,
+  // reads the numbers at words_of(rank), from place `at` on, moves `at` past them, chooses policies, and awaits moves.
   virtual std::size_t use_words() = 0;
   virtual void tell_use(List<double>& words, double now) = 0;
   virtual void adapt(Adapting<C>& by, FunctionRef<double const*(int)> words_of, std::size_t& at) = 0;
 
-  // Local. Lists the memory of the seat's dense gradients, for the flight's look at shared memory.
+  // Appends the memory of the seat's dense gradients, for the flight's look at shared memory.
   virtual void list_memory(List<GradientMemory>&) = 0;
 };
 
@@ -147,7 +147,7 @@ class SeatOf final : public Seat<C> {
   }();
 
  public:
-  // Sets the manifest. By the flight, once, before anything else.
+  // Sets the manifest, which outlives the seat. By the flight, once, before anything else.
   void attach(Manifest<C>& manifest) { manifest_ = &manifest; }
   // Forgets all preparation. Before a flight is prepared and after it was closed: no way counts as prepared.
   void vacate() {
@@ -156,7 +156,7 @@ class SeatOf final : public Seat<C> {
     used_ = 0;
   }
 
-  // Local. Prepares the updates. May throw; updates before the one that fails are prepared.
+  // Local. Prepares updates until one fails. Throws the ways' errors, misuse (empty, stepped, another session's), non_finite.
   void prepare(Argument const& argument, int number) {
     this->clip = number;
     this->adapts = adaptive;
@@ -316,7 +316,7 @@ class SeatOf final : public Seat<C> {
       manifest_->counts += way.counts();
     });
   }
-  // Throws for an update of an empty handle. It has no state; `grad` lets it through, so that all ranks refuse it.
+  // Throws Error (misuse) for an update of an empty handle, without a state; `grad` lets it through, so that all ranks refuse.
   [[noreturn]] void refuse_empty_handle() const {
     throw Error{Errc::misuse, topology().rank(), "step", "", "a handle is empty: nothing was pulled, or it was moved"};
   }
@@ -326,7 +326,7 @@ class SeatOf final : public Seat<C> {
     else return false;
   }
 
-  // Looks at a gradient in the host's memory before it is sent; elsewhere with all others, when the step is to be completed.
+  // Looks, under NonFinite::error, at a gradient in the host's memory, and throws its Error; on a device notes it for a search.
   template <class Way>
   void look_at_gradient(Way& way) {
     if (!manifest_->how.finite || manifest_->how.joined) return;
@@ -342,7 +342,7 @@ class SeatOf final : public Seat<C> {
   auto& findings_of(Way const&) {
     return manifest_->findings.template of<typename State::space>();
   }
-  // Names variable, element and value, of a gradient of this rank or of a sum over ranks.
+  // Returns an error with variable, element and value, of a gradient of this rank or of a sum over ranks.
   template <class Way>
   PARALLAX_COLD Error non_finite_error(Way& way, NonFiniteElement const& found, bool in_gradient) const {
     return {Errc::non_finite, topology().rank(), "step", way.state().name(),
@@ -360,7 +360,7 @@ class SeatOf final : public Seat<C> {
       if (used_ > 0) with_way(ways_, f);
     }
   }
-  // Calls f likewise in phases that may throw: the errors name the variable.
+  // Calls f with every way that was prepared, in phases that may throw: the errors name the variable.
   template <class F>
   void named(F&& f) {
     State const* at = nullptr;
@@ -386,7 +386,7 @@ template <Communicator C, class Argument>
 struct SeatsOf {
   using type = SeatOf<C, Argument>;
 };
-// Seats of a clip group. The flight gives all of them the group's number in `prepare`.
+// Seats of a clip group, owned here. The flight gives all of them the group's number, `clip`, in `prepare`.
 template <Communicator C, class... Updates>
 struct ClippedSeats {
   std::tuple<typename SeatsOf<C, std::remove_cvref_t<Updates>>::type...> seats;

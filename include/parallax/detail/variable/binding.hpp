@@ -14,8 +14,8 @@
 
 namespace parallax::inline v0_2 {
 
-// Does not own: the elements of a dense variable, read and written by the user between steps as well. `row`: elements of a row,
-// to an optimizer that measures rows; 0 for all of them.
+// Does not own: the elements of a dense variable, which outlive it; the user reads and writes them between steps as well.
+// `row`: elements of a row, to an optimizer that measures rows; 0 for all of them.
 template <class T>
 struct FlatBinding {
   // The elements, updated in place by the variable.
@@ -24,7 +24,7 @@ struct FlatBinding {
   std::size_t row = 0;
 };
 
-// Does not own: the whole table of a replicated sparse variable, rows contiguous.
+// Does not own: the whole table of a replicated sparse variable, rows contiguous, in memory that outlives the variable.
 template <class T>
 struct TableBinding {
   // The table, [rows x width]; the variable refuses rows that lie apart.
@@ -37,28 +37,27 @@ template <class Allocate>
 struct ShardBinding {
   // The shape of the whole table, of all ranks together.
   std::int64_t rows, width;  // elements of a row
-  // Called once, by the variable's constructor, with the number of this rank's rows.
+  // Called once, by the variable's constructor, with the number of this rank's rows; its exceptions pass.
   Allocate allocate;
 };
 
 namespace detail {
 
-// Returns the memory as one that a variable may write. The assertion refuses const memory, and it is passed on as if it were
-// not const.
+// Returns the memory as one that a variable may write. The assertion refuses const memory, which is passed on as if it were
+// not.
 template <class T>
 auto writable(std::span<T> values) {
   static_assert(!std::is_const_v<T>, "parallax: a variable is updated in place: bind memory that is not const");
   return std::span{const_cast<std::remove_const_t<T>*>(values.data()), values.size()};
 }
-// Likewise for a table.
+// Returns a table as one that a variable may write, with the same assertion.
 template <class T>
 auto writable(RowsView<T> rows) {
   static_assert(!std::is_const_v<T>, "parallax: a variable is updated in place: bind memory that is not const");
   return RowsView{const_cast<std::remove_const_t<T>*>(rows.data), rows.rows, rows.width, rows.stride};
 }
 
-// Returns the binding as a variable over T takes it. The assertion refuses another type, and an empty binding goes on in its
-// place.
+// Returns the binding, for a variable over T. The assertion refuses another type; then returns an empty binding.
 template <class T, template <class> class Binding, class U>
 Binding<T> binding_of(Binding<U> const& binding) {
   static_assert(std::same_as<T, U>, "parallax: the bound memory is not of the variable's scalar type");
@@ -83,8 +82,8 @@ auto bind(Tensor&& tensor, std::size_t row = 0) {
   }
 }
 
-// Binds the `count` elements at `values`, a pointer to memory of the variable's space, as the memory of a Dense variable. `row`
-// as above.
+// Binds the `count` elements at `values`, a pointer to memory of the variable's space, as the memory of a Dense variable: as
+// bind(tensor, row).
 template <class Pointer>
   requires detail::ElementPointer<Pointer>
 auto bind(Pointer&& values, std::size_t count, std::size_t row = 0) { return bind(std::span{values, count}, row); }
@@ -106,14 +105,15 @@ detail::Mistaken bind(Tensor&&, std::size_t = 0) {
   return {};
 }
 
-// Binds a table in the user's memory, for a Sparse variable of a replicating policy: all its rows, alike on all ranks.
+// Binds a table in the user's memory, for a Sparse variable of a replicating policy: all rows, alike on all ranks. It outlives
+// the variable.
 template <class T>
 auto bind(RowsView<T> table) {
   return TableBinding<std::remove_const_t<T>>{detail::writable(table)};
 }
 
-// Binds a row-major run of elements likewise, `width` of them a row. Throws Error (invalid_argument) if they are no whole
-// number of rows.
+// Binds a row-major run of elements as such a table, `width` of them a row: it outlives the variable. Throws Error
+// (invalid_argument) if they are no whole number of rows.
 template <class Tensor>
   requires FlatTensor<Tensor>
 auto bind_rows(Tensor&& tensor, std::int64_t width) {

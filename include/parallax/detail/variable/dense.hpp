@@ -18,8 +18,8 @@
 
 namespace parallax::inline v0_2 {
 
-// A rank's state of a dense variable, a DenseVariableState (policy/state.hpp) for its ways. Refers to the user's memory; owns
-// the optimizer's slots: of all elements if the policy replicates, of the owner's part if it shards. All functions are local.
+// A rank's state of a dense variable: its ways' DenseVariableState (policy/state.hpp). Refers to the user's memory; owns the
+// optimizer's slots: of all elements or, if the policy shards, of the owner's part. All is local; views last as long as it.
 template <class T, class Policy, Optimizer O, MemorySpace Space>
 class DenseState : public Counted, public OptimizerSteps<T, O> {
   using Ops = RowOps<Space>;
@@ -49,9 +49,9 @@ class DenseState : public Counted, public OptimizerSteps<T, O> {
   // Number of these sums; 0 by element.
   static constexpr std::size_t measured_sums = measure_count<O, T>;
 
-  // Called by the variable's constructor. Borrows `values`, which outlive the state, and attaches itself to the registration.
-  // `row`: elements of a row; it divides the variable. `owner`: this rank's number among `owners`, or -1 if it owns nothing.
-  // Makes the slots, of its part or of all.
+  // Borrows `values`, which outlive the state, for the variable's constructor, and attaches the state to the registration until
+  // its end. `row`: elements of a row; it divides the variable. `owner`: this rank's number among `owners`, or -1 if it owns
+  // nothing. Makes the slots, of its part or of all; may throw std::bad_alloc.
   DenseState(Ops const& ops, RegistrationPtr registration, std::span<T> values, std::size_t row, int owner, int owners,
              O const& optimizer, Reduce reduce)
       : Steps{optimizer, true},
@@ -81,7 +81,7 @@ class DenseState : public Counted, public OptimizerSteps<T, O> {
   std::span<T> values() const { return values_; }
   // Returns the number of the variable's elements, on every rank.
   std::size_t size() const { return values_.size(); }
-  // Returns the number of elements that belong together: a row if the optimizer measures rows, else 1. Parts of the variable
+  // Returns the number of elements that belong together: of a row if the optimizer measures rows, else 1. Parts of the variable
   // are whole multiples of this unit.
   std::size_t unit() const { return unit_; }
   // Returns the reduction of the ranks' gradients.
@@ -98,14 +98,14 @@ class DenseState : public Counted, public OptimizerSteps<T, O> {
     return {false, !sharded, Policy::name, Policy::name, &Exchange::predict, facts, 1, 0, {}, !Space::host_readable};
   }
 
-  // Adds to the ranks' comparison before an update: the variable, the number of its step, and the optimizer settings.
+  // Adds to the ranks' comparison before an update: the variable, its step, the optimizer settings, a replica if due.
   void add_update(Fingerprint& hash) const {
     hash.fold(registration_->hash);
     hash.fold(static_cast<std::uint64_t>(steps_));
     fold_fields(optimizer_, hash);
     if (registration_->compares_after(steps_)) registration_->add_replica(hash);
   }
-  // Returns as Registration::replica has it: false if owners hold parts, or a device all.
+  // Returns true, with a replica's checksum in `sum`, as Registration::replica; false if owners hold parts, or a device all.
   bool replica(std::uint64_t& sum, bool) {
     if (sharded || !Space::host_readable) return false;
     sum = detail::checksum(values_.data(), values_.size_bytes());
@@ -115,13 +115,13 @@ class DenseState : public Counted, public OptimizerSteps<T, O> {
 
   // Returns the divisor of a sum over `ranks`. Every rank names a dense gradient once, so mean_by_count is the mean.
   T divisor(int ranks) const { return reduce_ == Reduce::sum ? T{1} : static_cast<T>(ranks); }
-  // Divides `sum`, some elements of a sum over `ranks`, by this divisor. Called by the way, before a transform or as the update
-  // is applied.
+  // Divides `sum`, some elements of a sum over `ranks`, in place by this divisor. Called by the way, before a transform or as
+  // the update is applied.
   void average(std::span<T> sum, int ranks) const {
     if (T const by = divisor(ranks); by != T{1}) ops_.scale_down(sum.data(), static_cast<std::int64_t>(sum.size()), by);
   }
 
-  // Returns the rule of the next update as `apply` and its like take it; a captured step finds it elsewhere at every launch.
+  // Returns the rule of the next update, for `apply` and its kin; a captured step finds it elsewhere. Throws as `next_rule`.
   auto rule() const { return ops_.placed(this->next_rule(), *this); }
   // Prepares an update just before it is applied: the slots follow all values given until then, first ones and others. `own`:
   // this rank's part.
@@ -129,9 +129,9 @@ class DenseState : public Counted, public OptimizerSteps<T, O> {
     if constexpr (adopts<O, T>)
       if (std::exchange(given_, false)) slots_.adopt(own, owned(), 0, this->next_rule());
   }
-  // Prepares an update of a part in the variable's own memory.
+  // Prepares an update as begin_update(own), of the part in the variable's own memory.
   void begin_update() noexcept(Space::host_readable) { begin_update(values_.data() + begin_); }
-  // Local. Prepares a captured step, or the launch of a graph, before it.
+  // Prepares a captured step, or the launch of a graph, just before it.
   void reserve_launch() { begin_update(); }
   // Has the slots of this rank's part follow parameters from outside: at once or, before the first update, with it. Throws the
   // errors of `reserve_adoption`.
@@ -156,26 +156,26 @@ class DenseState : public Counted, public OptimizerSteps<T, O> {
              Rule const& rule) noexcept(Space::host_readable) {
     slots_.apply(values_.data() + first, gradients, count, first - begin_, scale, rule);
   }
-  // Applies likewise sums that nobody has divided yet: each is divided by `divisor` and then multiplied by `scale`. Only of
-  // rules by element.
+  // Applies, as `apply`, a rule by element to undivided sums: each is divided by `divisor` and then multiplied by `scale`.
   template <class Rule>
   void apply_sums(std::size_t first, T const* sums, std::size_t count, T divisor, T scale,
                   Rule const& rule) noexcept(Space::host_readable) {
     slots_.apply(values_.data() + first, sums, count, first - begin_, Averaged<T>{divisor, scale}, rule);
   }
-  // Makes the first of two passes, for an optimizer that measures the tensor: adds up the rule's measures of these elements and
-  // writes measured_sums numbers to `out`. All of the tensor is measured, part by part, before `finish` is called.
+  // Makes the first of two passes, for an optimizer that measures the tensor: writes measured_sums sums, of the rule's measures
+  // of elements [first, first + count), to `out`. All of the tensor is measured, part by part, before `finish` is called.
   void measure(std::size_t first, T const* gradients, std::size_t count, T scale, double* out) noexcept(Space::host_readable) {
     slots_.measure(values_.data() + first, gradients, count, first - begin_, scale, rule(), out);
   }
-  // Makes the second pass: moves these elements by `rule`, made of the sums of all parts.
+  // Makes the second pass: moves elements [first, first + count) by `rule`, made of the sums of all parts, `gradients` times
+  // `scale`.
   template <class Rule>
   void finish(std::size_t first, T const* gradients, std::size_t count, T scale,
               Rule const& rule) noexcept(Space::host_readable) {
     slots_.finish(values_.data() + first, gradients, count, first - begin_, scale, rule);
   }
-  // Applies the rule to `values`, elements [first, first + count), of an owner that keeps its part beside the variable's
-  // memory.
+  // Applies the rule as `apply`, but to `values`, the elements [first, first + count) of an owner that keeps its part beside
+  // the variable's memory.
   template <class Rule>
   void apply_to(T* values, std::size_t first, T const* gradients, std::size_t count, T scale,
                 Rule const& rule) noexcept(Space::host_readable) {
@@ -197,8 +197,8 @@ class DenseState : public Counted, public OptimizerSteps<T, O> {
   // Returns the first element of an owner's part, if the policy shards; for the number of owners, the end.
   std::size_t begin_of(int owner) const { return part_begin(values_.size() / unit_, owner, owners_) * unit_; }
 
-  // Shows an archive all state that outlives a step (core/archive.hpp). No update may be under way. Items read before an error
-  // stay: read the variable again, or give it up.
+  // Shows an archive all state that outlives a step (core/archive.hpp). No update may be under way. Throws the archive's
+  // errors; items read before one stay: read the variable again, or give it up.
   template <Archive A>
   void visit(A& archive) {
     Items<A> items{archive, name()};

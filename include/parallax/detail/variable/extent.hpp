@@ -12,7 +12,7 @@
 
 namespace parallax::inline v0_2 {
 
-// `count` rows here, of `rows` in all; `row(i)` is the number of local row i. Does not own.
+// `count` rows here, of `rows` in all; `row(i)` is the number of local row i. Refers to its functions, which outlive it.
 struct Extent {
   // Rows of the whole array, all ranks together.
   std::int64_t rows;
@@ -52,7 +52,7 @@ void visit_rows(Items<A>& items, RowOps<Space> const& ops, std::string_view name
   }
 }
 
-// Shows the policy's own state of a variable, if it can be shown: `policy_state`, a member of the variable's state.
+// Shows the policy's own state of a variable, `policy_state`, if it has a `visit`. Throws the archive's errors.
 template <class A, class State>
 void visit_policy_state(Items<A>& items, State& state) {
   if constexpr (requires { state.policy_state.visit(items); }) state.policy_state.visit(items);

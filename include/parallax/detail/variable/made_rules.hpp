@@ -32,7 +32,7 @@ struct MadeRule {
   Pace pace;
 };
 
-// Rules of neighbouring steps, found by the number of the step. Does not own.
+// Rules of neighbouring steps, found by the number of the step. Refers to the rules of MadeRules.
 template <class Rule>
 struct RulesOfSteps {
   // The rules: the one of step s is number s & mask.
@@ -40,7 +40,7 @@ struct RulesOfSteps {
   // The number of rules, a power of two, less 1.
   std::size_t mask;
 
-  // Returns the rule of a present step.
+  // Returns the rule of a step that has one here.
   MadeRule<Rule> const& operator[](std::int64_t step) const { return made[static_cast<std::size_t>(step) & mask]; }
 
   // Returns the number of steps after `settled`, up to `last`, in which a row rests if it rests in the first of them.
@@ -72,7 +72,7 @@ class MadeRules {
 
   MadeRules() : kept_{window}, window_{window} {}
 
-  // Takes the rule of the next possible step: the step behind the last, or the last once more. Throws std::bad_alloc.
+  // Keeps the rule of a step: the one behind the last, or the last once more. May throw std::bad_alloc.
   void put(std::int64_t step, Rule const& rule) {
     auto const size = static_cast<std::int64_t>(kept_.size());
     if (step > end_) begin_ = step;
@@ -81,13 +81,13 @@ class MadeRules {
     end_ = step + 1;
     note_pace(step, put(kept_, step, rule).pace);
   }
-  // Returns true if the rules of this step and of all later ones are here. If not, room is made for as many from now on.
+  // Returns true if the rules of this step and of all later ones are here. If not, `put` makes room for as many, by and by.
   bool has(std::int64_t step) {
     if (step >= begin_) return true;
     wanted_ = std::max(wanted_, end_ - step);
     return false;
   }
-  // Fills free room with the rules of earlier steps, down to `least`.
+  // Fills free room with the rules of earlier steps, down to `least` or to the end of the room, by the notes of `history`.
   void recall(OptimizerHistory<O> const& history, std::int64_t least) {
     std::int64_t const first = std::max(least, end_ - static_cast<std::int64_t>(kept_.size()));
     if (first < begin_) {
@@ -97,9 +97,9 @@ class MadeRules {
   }
   // Returns the first step with its rule here.
   std::int64_t begin() const { return begin_; }
-  // Returns the rules from there on.
+  // Returns the rules from `begin()` on; valid until the next `put` or `recall`.
   RulesOfSteps<Rule> latest() const { return {kept_.data(), kept_.size() - 1}; }
-  // Returns the rules of steps `first` up to `last`, no more than a window's. Valid until the next call.
+  // Returns the rules of steps `first` up to `last`, at most `window` of them, made anew if need be. Valid until the next call.
   RulesOfSteps<Rule> of(OptimizerHistory<O> const& history, std::int64_t first, std::int64_t last) {
     if (first < window_first_ || last > window_last_) {
       history.replay(first, last, [&](std::int64_t step, Rule const& rule) { put(window_, step, rule); });
@@ -110,7 +110,7 @@ class MadeRules {
 
   // Returns the last step in which no row rests, whatever its slots are.
   std::int64_t last_restless() const { return last_restless_; }
-  // Goes on after `last` steps given back by an archive. Some of them have passed rows by since step `least`.
+  // Goes on after `last` steps given back by an archive, with no rows as of a step before `least`.
   void restored(OptimizerHistory<O> const& history, std::int64_t least, std::int64_t last) {
     begin_ = end_ = last + 1;
     window_first_ = 0, window_last_ = -1;

@@ -62,8 +62,8 @@ class OptimizerHistory {
     }
   }
 
-  // Shows an archive the notes, of rows settled in steps `least` to `most`. No row is as of an earlier step than `shown_from`.
-  // Throws an Error (mismatch) for notes read that fit no history.
+  // Shows an archive the notes; rows here are as of steps `least` to `most`, none of an earlier one than `shown_from`. Throws
+  // the archive's errors, and Error (mismatch) for notes read that do not fit these steps.
   template <class A>
   void visit(Items<A>& items, std::int64_t least, std::int64_t most) {
     if constexpr (A::reads) {

@@ -32,18 +32,18 @@ class PassedSteps {
   // A flag: rows may rest.
   static constexpr bool rests = on_host && MadeRule<Rule>::rests;
 
-  // Begins with rows that no step has passed by, and with the settings of the first step.
+  // Begins with rows that no step has passed by, and with the settings of the first step. May throw std::bad_alloc.
   PassedSteps(Ops const& ops, std::size_t rows, O const& optimizer) : settled_{rows} {
     ops.fill(settled_.data(), rows, std::int64_t{0});
     history_.note(1, optimizer);
   }
 
-  // Notes the settings of the next possible step, and its rule.
+  // Notes the settings of the next possible step, and its rule. May throw std::bad_alloc.
   void note(std::int64_t step, O const& optimizer, [[maybe_unused]] Rule const& rule) {
     if (!history_.last_is(optimizer)) history_.note(step, optimizer);
     if constexpr (on_host) rules_.put(step, rule);
   }
-  // Returns the notes of settings, by which old rows are settled.
+  // Returns the notes of settings, by which old rows are settled. Valid as long as this, as `rules`.
   OptimizerHistory<O>& history() { return history_; }
   // Returns the step up to which rows are to be settled, for the sake of notes, or of a device's rules.
   std::int64_t goal() const {
@@ -56,9 +56,9 @@ class PassedSteps {
     if constexpr (!on_host) rules_.settled_to(step);
   }
 
-  // Returns the last step that has moved a row, in memory of the host.
+  // Returns the last step that has moved a local row, in memory of the host, to be read and set.
   std::int64_t& of(std::int64_t row) { return settled_[static_cast<std::size_t>(row)]; }
-  // Returns the rules of steps there.
+  // Returns the rules of steps, of rows in memory of the host.
   MadeRules<O>& rules() { return rules_; }
 
   // Returns the arguments of settle_rows and its kin on a device, for rows from `first` on, to be brought up to step `last`.
@@ -68,20 +68,20 @@ class PassedSteps {
     know(ops, last);
     return typename Ops::template Ages<Rule>{settled_.data() + first, rules_.kept(), last, next, updates};
   }
-  // Puts the rules of all steps up to `last` there, likewise.
+  // Puts missing rules of all steps up to `last` in the device's memory; throws as RulesThere::know.
   void know(Ops const& ops, std::int64_t last) { rules_.know(ops, history_, last); }
-  // Returns, likewise, the arguments of a graph whose step has this number and rule.
+  // Returns, on a device, the arguments of a graph whose step has this number and rule.
   Launched launched(std::int64_t step, Rule const& rule) const { return {{step, rule}, rules_.kept()}; }
 
-  // Enters other rows, all as of step `settled`; `room` is for their numbers.
+  // Enters other rows, all as of step `settled`, in place of those here; takes `room`, an entry for the step of each.
   void enter(Ops const& ops, Buffer<std::int64_t, Space>&& room, std::int64_t settled) {
     settled_ = std::move(room);
     ops.fill(settled_.data(), settled_.size(), settled);
     settled_to(settled);
   }
 
-  // Shows an archive all of it, of a variable with `last` steps taken. Throws an Error (mismatch) if steps were read that it
-  // cannot have.
+  // Shows an archive the steps and the notes, of a variable with `last` steps taken. Throws the archive's errors, and Error
+  // (mismatch) if steps were read that it cannot have.
   template <class A>
   void visit(Items<A>& items, Ops const& ops, Extent const& extent, std::int64_t last) {
     visit_rows(items, ops, "settled", settled_.data(), 1, extent);

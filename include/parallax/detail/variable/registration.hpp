@@ -49,9 +49,9 @@ class LongWork {
   ~LongWork() = default;
 };
 
-// Shared by a variable and its session; with the session alone as its holder, its variable is gone.
+// Shared by a variable's state and its session; with the session alone as its holder, the state is gone. All is local.
 struct Registration : Counted {
-  // Takes name and signature of a new variable, and hashes them.
+  // Takes name and signature of a new variable, and hashes them. May throw std::bad_alloc.
   Registration(std::string its_name, std::string its_signature);
 
   // Attaches a new state: from here on the registration asks it, and it must call `detach` before it goes.
@@ -75,14 +75,14 @@ struct Registration : Counted {
   // Detaches a state that goes.
   void detach() noexcept { state = nullptr; }
 
-  // Adds the ranks' comparison of the next update to a hash; asks the state, which must live.
+  // Adds the ranks' comparison of the next update to `into`; asks the state, which must live.
   void add_update(Fingerprint& into) const { hash_update(state, into); }
-  // Returns lines about the next update, for ranks that differ in something: `more` about the update, and, of a replica without
-  // updates, its first values. A line each. Asks the state, which must live.
+  // Returns lines about the next update, for ranks that differ in something: one with `more` about the update, and, of a
+  // replica that the update compares, one with its checksum. Asks the state, which must live.
   std::string update_lines(std::string const& more) const;
 
-  // Returns true if the update after so many compares a replica: the first one, and each of so many. False once the variable is
-  // gone: its memory may be gone too.
+  // Returns true if the update after `steps` compares a replica: the first one, and each of compares_every. False once the
+  // variable is gone: its memory may be gone, too.
   bool compares_after(std::int64_t steps) const {
     if (steps == 0) return compares_values && !gone;
     return compares_every > 0 && steps % compares_every == 0 && !gone;
@@ -91,11 +91,11 @@ struct Registration : Counted {
   // Adds a replica's contents to a hash, if there is one; asks the state, which must live.
   PARALLAX_COLD void add_replica(Fingerprint& into) const;
 
-  // Throws Error (misuse): the variable was given to `operation` of a session that is not its own.
+  // Throws Error (misuse), always: the variable was given to `operation` of a session that is not its own.
   [[noreturn]] void refuse_stranger(int rank, char const* operation) const {
     refuse(rank, operation, "the variable belongs to another session");
   }
-  // Throws Error (misuse): a step was given a handle whose gradients one has applied.
+  // Throws Error (misuse), always: the handle's gradients were applied by an earlier step.
   [[noreturn]] void refuse_stepped(int rank) const {
     refuse(rank, "step", "the handle was stepped before: pull its rows again, which have changed since");
   }
@@ -110,18 +110,18 @@ struct Registration : Counted {
   LongWork* long_work = nullptr;
   // The state, while it lives: the argument of the following functions.
   void* state = nullptr;
-  // Asks the state for its description.
+  // Returns the state's description.
   Description (*describe)(void const* state) = nullptr;
   // Has the state add its update to a hash.
   void (*hash_update)(void const* state, Fingerprint& into) = nullptr;
-  // Asks the state for a line about its next update.
+  // Returns a line about the state's next update.
   std::string (*update_text)(void const* state) = nullptr;
   // Returns true if the state is a replica in memory of the host, with the checksum of its values and slots; of values alone
-  // before the first update. Rows that are behind are settled, or there is no checksum if some might be.
+  // before the first update. With `settles`, rows that are behind are settled; without, returns false if some might be.
   bool (*replica)(void* state, std::uint64_t& sum, bool settles) = nullptr;
-  // Asks the state for its number of updates.
+  // Returns the state's number of updates.
   std::int64_t (*updates)(void const* state) = nullptr;
-  // Has the state throw the error of batches that a device has found wrong, waiting for it or not; null if there are no such
+  // Throws the error of batches that a device has found wrong, `waits`: after waiting for the device; null if there are no such
   // batches.
   void (*check_late)(void* state, int rank, std::string_view operation, bool waits) = nullptr;
   // Has the state put its work ahead of a graph in the stream; null if there is none.
@@ -130,7 +130,7 @@ struct Registration : Counted {
   void (*replayed)(void* state) = nullptr;
   int number = 0;                   // its place among all variables ever given to the session, from 0 on
   bool compares_values = false;     // by its session: a replica's first update compares the ranks' first values
-  std::int64_t compares_every = 0;  // likewise: each of so many updates compares their values; 0: none does
+  std::int64_t compares_every = 0;  // by its session: each of so many updates compares values; 0: none does
   bool gone = false;                // the variable was destroyed; handles and updates in flight may still hold its state
   std::uint64_t hash;               // of name and signature
 
@@ -193,9 +193,9 @@ class Registry {
 
   // Adds a number to the ranks' comparison.
   void add(std::uint64_t value);
-  // Returns the hash for the ranks' comparison: of all variables ever entered, in their order, and of whatever else was added.
+  // Returns the hash for the ranks' comparison: of all variables ever entered, in their order, and of all else given to `add`.
   std::uint64_t hash() const { return hash_; }
-  // Returns the variables entered and not forgotten, variables that are gone among them.
+  // Returns the variables entered and not forgotten, in their order, gone ones among them. Valid until the next `enter`.
   List<RegistrationPtr> const& variables() const { return known_; }
 
  private:

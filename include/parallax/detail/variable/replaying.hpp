@@ -27,16 +27,17 @@ struct Sweep {
   // The most steps of rows in one step of the training.
   static constexpr std::int64_t most_swept = 4'096;
 
-  // Returns the step to bring rows up to now, from `row` on: the one of before, until all rows are there.
+  // Returns the step to bring rows up to now, from `row` on: the last call's until all have reached it. `oldest`, `goal`: those
+  // of OptimizerHistory.
   std::int64_t end(std::int64_t oldest, std::int64_t goal) {
     if (row == 0 || end_ <= oldest) row = 0, end_ = std::min(goal, oldest + window);
     return end_;
   }
 
-  // Begins with the first row again, as other rows are here, or all are there.
+  // Begins with the first row again, as other rows are here, or all have reached the step.
   void begin_again() { row = 0; }
 
-  // The first row short of this step.
+  // The number of the first row short of this step.
   std::int64_t row = 0;
 
  private:
@@ -44,13 +45,13 @@ struct Sweep {
 };
 
 // A member of a table that settles its rows. Refers to its listener only. `table`: the TableRows with this member; its
-// `passed_` knows steps and rules, `slots_` the slots. `pass(row, rule)` takes a row through a step, and `rests(row, rule)`
-// returns true if it rests in it. All functions are local.
+// `passed_` knows steps and rules, `slots_` the slots; `pass(row, rule)` takes a row through a step, `rests(row, rule)` returns
+// true if the row rests in it. Rows are local ones, by number. All functions are local, and throw nothing.
 class Replaying {
  public:
   // Returns the counts so far.
   Replays const& replays() const { return replays_; }
-  // Sets the listener to long work: the one that stands there by then, or nobody if it is null.
+  // Sets the place, which outlives this, of the listener to long work: the one that stands there by then, or null for nobody.
   void tells(LongWork* const& whom) { tells_ = &whom; }
   // Notes that other rows are here, for sweeps.
   void begin_again() { sweep_.begin_again(); }
@@ -76,8 +77,8 @@ class Replaying {
     settle(table, last, table.local_rows(), [](std::int64_t i) { return i; });
     table.passed_.history().settled_to(last);
   }
-  // Settles rows that are old, for the sake of the notes: the oldest first, a window of steps after the other, and no more
-  // steps of rows than Sweep says. It goes on from its last place. `last`: the last step that rows can be settled to at all.
+  // Settles old rows, for the sake of the notes, from its last place on: a window of steps after the other, and no more steps
+  // of rows than Sweep says. `last`: the last step that rows can be settled to at all.
   template <class Table>
   PARALLAX_COLD [[gnu::noinline]] void sweep(Table& table, std::int64_t last) noexcept {
     auto& passed = table.passed_;
@@ -103,8 +104,7 @@ class Replaying {
   }
 
  private:
-  // Settles rows with some older than the kept rules, and none older than step `oldest`: a window of steps after the other. The
-  // rules of a window are made once for all rows.
+  // Settles rows, none older than step `oldest`, a window of steps after the other: its rules are made once for all rows.
   template <class Table, class RowAt>
   [[gnu::noinline]] void settle_old(Table& table, std::int64_t oldest, std::int64_t last, std::int64_t n,
                                     RowAt& row_at) noexcept {
@@ -122,7 +122,7 @@ class Replaying {
     }
     bring(last, rules.latest());
   }
-  // Returns true if the steps up to `last` change nothing of a row, as with all slots 0. Then it is as of this step.
+  // Returns true if the steps up to `last` change nothing of a row, as with all slots 0; then notes the row as of this step.
   template <class Table>
   static bool stays(Table& table, std::int64_t row, std::int64_t last) noexcept {
     auto& passed = table.passed_;
@@ -157,7 +157,7 @@ class Replaying {
       while (settled < end) table.pass(row, rules[++settled].rule);
     }
   }
-  // Tells that work takes long, or is over.
+  // Tells the listener that work takes long and `goes_on`, or is over.
   PARALLAX_COLD [[gnu::noinline]] void tell(bool goes_on) noexcept {
     untold_ = most_untold;
     told_ = goes_on;

@@ -16,7 +16,7 @@ PARALLAX_STRICT_ARITHMETIC_BEGIN
 // The number of elements checked, and faded, at once, in a processor's registers.
 inline constexpr std::size_t resting_at_once = 16;
 
-// Returns true if each of n elements rests by the rule of the next step. Otherwise it mostly returns after the first.
+// Returns true if each of n elements rests by `rule`, of the next step; `slot`: their entries. Mostly looks at one if not.
 template <class Rule, class T, class... S>
 bool all_rest(Rule const& rule, std::size_t n, T const* parameters, S const*... slot) noexcept {
   if (n > 0 && !rule.rests(parameters[0], slot[0]...)) return false;
@@ -31,7 +31,7 @@ bool all_rest(Rule const& rule, std::size_t n, T const* parameters, S const*... 
   return true;
 }
 
-// Takes N elements of slot number `slot` through so many steps by rules like this one. Ends at a step without any change.
+// Takes the N elements at `values`, of slot number `slot`, through `steps` steps by rules like this one, or until none changes.
 template <std::size_t N, class Rule, class S>
 void fade_some(Rule const& rule, std::size_t slot, std::int64_t steps, S* values) noexcept {
   constexpr std::int64_t between = 32;  // steps from one look at changes to the next
@@ -45,7 +45,7 @@ void fade_some(Rule const& rule, std::size_t slot, std::int64_t steps, S* values
   }
   std::memcpy(values, held, sizeof held);
 }
-// Takes n elements of slot number `slot` through so many steps by rules like this one.
+// Takes the n elements at `values`, of slot number `slot`, through `steps` steps by rules like this one.
 template <class Rule, class S>
 void fade(Rule const& rule, std::size_t slot, std::int64_t steps, std::size_t n, S* values) noexcept {
   std::size_t at = 0;
@@ -55,7 +55,7 @@ void fade(Rule const& rule, std::size_t slot, std::int64_t steps, std::size_t n,
 
 PARALLAX_STRICT_ARITHMETIC_END
 
-// Returns true if all bytes of a run are 0.
+// Returns true if all of the `bytes` bytes at `run` are 0, or there are none.
 inline bool is_blank(void const* run, std::size_t bytes) noexcept {
   auto const* const first = static_cast<unsigned char const*>(run);
   return bytes == 0 || (first[0] == 0 && std::memcmp(first, first + 1, bytes - 1) == 0);

@@ -16,9 +16,9 @@
 
 namespace parallax::inline v0_2 {
 
-// Owns. A rule for each step with another one than the step before, as only the device knows its rows' own steps. Each is made
-// and sent once. They may take as many bytes as notes may, before rows are settled for their sake. All functions are local, and
-// put work in the queue of `ops`.
+// Owns a rule for each step with another rule than the step before, as only the device knows its rows' own steps. Each is made
+// and sent once. Rules may take as many bytes as notes may, before rows are settled for their sake. All functions are local,
+// and put work in the queue of `ops`.
 template <class O, MemorySpace Space>
 class RulesThere {
   using Ops = RowOps<Space>;
@@ -26,8 +26,8 @@ class RulesThere {
   using Numbered = NumberedRule<Rule>;
 
  public:
-  // Sends the missing rules of the steps up to `last`. May throw std::bad_alloc, and Error (device, out_of_memory); the next
-  // call goes on then.
+  // Sends the missing rules of the steps up to `last`, by the notes of `history`. May throw std::bad_alloc, and Error (device,
+  // out_of_memory); the next call goes on then.
   void know(Ops const& ops, OptimizerHistory<O> const& history, std::int64_t last) {
     if (known_ < last) {
       while (!missing_.empty() && missing_.back().step > known_) missing_.pop_back();  // there was no memory for more
@@ -58,7 +58,7 @@ class RulesThere {
   static constexpr std::size_t most_rules = std::max<std::size_t>(most_note_bytes<O> / sizeof(Numbered), 4), first_room = 1024,
                                most_put = 256;
 
-  // Takes the rule of the step behind the last one, unless it is the same.
+  // Takes the rule of the step behind the last one, unless it is the same rule. May throw std::bad_alloc.
   void add(std::int64_t step, Rule const& rule) {
     MadeRule<Rule> const made{rule};
     bool same = false;
@@ -79,7 +79,7 @@ class RulesThere {
     if (rest == Rest::never) restless_ = step;
     known_ = step;
   }
-  // Sends the missing rules: a few in the arguments of kernels, many by a copy.
+  // Sends the missing rules: a few in the arguments of kernels, many by a copy. Throws as `know`.
   void send(Ops const& ops) {
     std::size_t const more = missing_.size(), live = steps_.size() - more;
     if (begin_ + live + more > rules_.size()) {

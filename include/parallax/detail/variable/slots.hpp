@@ -55,14 +55,14 @@ class SlotArrays<T, slot_types<S...>, Space> {
   // Bytes of one entry of each slot, together.
   static constexpr std::size_t entry_bytes = (0 + ... + sizeof(detail::slot_type<S, T>));
 
-  // Calls f(number, first entry) with every array, in the order of the slots.
+  // Calls f(number of the slot, pointer to its first entry) with every array, in the order of the slots.
   template <class F>
   void each_slot(F&& f) {
     std::size_t number_of = 0;
     std::apply([&](auto&... array) { (f(number_of++, array.data()), ...); }, arrays_);
   }
 
-  // Asks for `count` entries of every array, from entry `at` on, in memory of the host.
+  // Prefetches `count` entries of every array, from entry `at` on, in memory of the host, for a write.
   [[gnu::always_inline]] void ask_for(std::size_t at, std::int64_t count) {
     [&]<std::size_t... Nth>(std::index_sequence<Nth...>) __attribute__((always_inline)) {
       (detail::prefetch_row<detail::Access::write>(std::get<Nth>(arrays_).data() + at, count), ...);
@@ -70,7 +70,7 @@ class SlotArrays<T, slot_types<S...>, Space> {
     (std::index_sequence_for<S...>{});
   }
 
-  // Calls f with a pointer to entry `at` of every array, and returns its result.
+  // Calls f with a pointer to entry `at` of every array, and returns what f returns.
   template <class F>
   decltype(auto) from(std::size_t at, F&& f) {
     return std::apply([&](auto&... array) -> decltype(auto) { return f(array.data() + at...); }, arrays_);
@@ -80,15 +80,15 @@ class SlotArrays<T, slot_types<S...>, Space> {
   std::tuple<Buffer<detail::slot_type<S, T>, Space>...> arrays_;
 };
 
-// Owns. All state of an optimizer beside `rows` rows of `width` elements, and its rule applied to them. The steps are the
-// owner's to know: it hands the rule in. All functions are local. On a device they put work in the queue of `ops`.
+// Owns all state of an optimizer beside `rows` rows of `width` elements, and applies its rules to them. The steps are the
+// holder's to know, who hands the rule in. All functions are local. On a device they put work in the queue of `ops`.
 template <class T, Optimizer O, MemorySpace Space = HostSpace>
 class OptimizerState {
   using Ops = RowOps<Space>;
   static constexpr bool on_host = Space::host_readable;
 
  public:
-  // Allocates all slots, at their first values by `optimizer`.
+  // Allocates all slots, at their first values by `optimizer`. Throws std::bad_alloc, or the space's errors.
   OptimizerState(Ops const& ops, O const& optimizer, std::size_t rows, std::size_t width)
       : ops_{ops},
         count_{rows},
@@ -96,7 +96,7 @@ class OptimizerState {
         elements_{ops, initial(optimizer), rows * width},
         rows_{ops, row_initial(optimizer), rows} {}
 
-  // Returns element slot number Nth, [rows x width]. Of use to tests.
+  // Returns element slot number Nth, [rows x width], valid as long as this. Of use to tests.
   template <std::size_t Nth>
   auto span() const {
     return elements_.template span<Nth>();
@@ -108,7 +108,7 @@ class OptimizerState {
   }
 
   // Returns the slot of this name, of S in memory of the space, by rows; of row slots the width is 1. Throws Error
-  // (invalid_argument) for another name or type.
+  // (invalid_argument), about `variable`, for another name or type.
   template <class S>
   RowsView<S> slot(std::string_view name, std::string const& variable) {
     std::optional<RowsView<S>> found;
@@ -131,7 +131,7 @@ class OptimizerState {
             : "slot '" + std::string{name} + "' is of " + of_type + ", not of " + type_text(element_type<S>)};
   }
 
-  // Shows every slot, with rows that lie as `extent` says.
+  // Shows every slot, with rows that lie as `extent` says. Throws the archive's errors.
   template <class A>
   void visit(Items<A>& items, Extent const& extent) {
     elements_.each_slot([&](std::size_t i, auto* memory) {
@@ -141,7 +141,7 @@ class OptimizerState {
         [&](std::size_t i, auto* memory) { visit_rows(items, ops_, "slot." + row_slot_name<O>(i), memory, 1, extent); });
   }
 
-  // Returns the bytes beside a row's parameters.
+  // Returns the bytes of all slots beside a row of `width` parameters.
   static constexpr std::size_t row_bytes(std::size_t width) {
     return width * SlotArrays<T, typename O::element_slots, Space>::entry_bytes +
            SlotArrays<T, row_slots<O>, Space>::entry_bytes;
@@ -149,14 +149,14 @@ class OptimizerState {
   // Number of arrays that lie like the table's rows, and of calls by `each_row_array`.
   static constexpr std::size_t arrays =
       SlotArrays<T, typename O::element_slots, Space>::number + SlotArrays<T, row_slots<O>, Space>::number;
-  // Calls f with every array that lies like the table's rows: its memory and the bytes of a row.
+  // Calls f(memory, bytes of a row) with every array that lies like the table's rows.
   template <class F>
   void each_row_array(F&& f) {
     elements_.each_slot([&](std::size_t, auto* all) { f(reinterpret_cast<std::byte*>(all), width_ * sizeof(*all)); });
     rows_.each_slot([&](std::size_t, auto* all) { f(reinterpret_cast<std::byte*>(all), sizeof(*all)); });
   }
 
-  // Returns the checksum of all slots, in memory of the host, behind a given one.
+  // Returns a checksum of `sum`, a given one, and of all slots, in memory of the host.
   std::uint64_t checksum(std::uint64_t sum) {
     Fingerprint all;
     all.fold(sum);
@@ -164,9 +164,9 @@ class OptimizerState {
     return all.value();
   }
 
-  // Moves elements [0, count) of `parameters`, with slots from number `first` on, by `rule`. A rule that measures rows is given
-  // whole ones. `scale`: a T, Unscaled or Averaged. Linear in `count`; each element, gradient and slot is read once, or twice
-  // if rows are measured.
+  // Moves elements [0, count) of `parameters`, by `gradients` times `scale`, with slots from number `first` on, by `rule`. A
+  // rule that measures rows is given whole ones. `scale`: a T, Unscaled or Averaged. Linear in `count`; each element, gradient
+  // and slot is read once, or twice if rows are measured.
   template <class Scale, class Rule>
   void apply(T* parameters, T const* gradients, std::size_t count, std::size_t first, Scale scale,
              Rule const& rule) noexcept(on_host) {
@@ -187,8 +187,8 @@ class OptimizerState {
         });
     }
   }
-  // Makes the first of its two halves, for a unit that is measured in parts: writes to `out` the sums of the rule's measures of
-  // some of its elements. May move slots.
+  // Makes the first half of `apply`, for a unit that is measured in parts: writes to `out` the sums of the rule's measures of
+  // these elements, a double for each. May move slots.
   template <class Rule>
   void measure(T* parameters, T const* gradients, std::size_t count, std::size_t first, T scale, Rule const& rule,
                double* out) noexcept(on_host) {
@@ -196,8 +196,8 @@ class OptimizerState {
       ops_.measure_elements(static_cast<std::int64_t>(count), parameters, gradients, scale, rule, out, slot...);
     });
   }
-  // Makes the second half: moves the elements by `rule`, made of all sums (RowOps::finish_rule). Also all of it, for rules by
-  // element.
+  // Makes the second half of `apply`: moves the elements by `rule`, made of all sums (RowOps::finish_rule). Of rules by element
+  // it is all.
   template <class Scale, class Rule>
   void finish(T* parameters, T const* gradients, std::size_t count, std::size_t first, Scale scale,
               Rule const& rule) noexcept(on_host) {
@@ -230,18 +230,18 @@ class OptimizerState {
   bool rests(T const* parameters, std::int64_t row, Rule const& rule) noexcept {
     return elements_.from(first_of(row), [&](auto*... slot) { return detail::all_rest(rule, width_, parameters, slot...); });
   }
-  // Takes, likewise, the slots of a resting row through so many steps by rules that are alike.
+  // Takes, on the host, the slots of a resting row through `steps` steps by rules that are like this one.
   template <class Rule>
   void fade(std::int64_t row, Rule const& rule, std::int64_t steps) noexcept {
     elements_.each_slot([&](std::size_t i, auto* memory) { detail::fade(rule, i, steps, width_, memory + first_of(row)); });
   }
-  // Returns true, likewise, if the slots of a row are all 0.
+  // Returns true, on the host, if the slots of a row are all 0.
   bool blank(std::int64_t row) noexcept {
     return elements_.from(first_of(row),
                           [&](auto*... slot) { return (detail::is_blank(slot, width_ * sizeof(*slot)) && ...); });
   }
 
-  // Asks for the entries of a row that will be moved soon, in memory of the host. Inlined by force, see prefetch_row.
+  // Prefetches the entries of a row to be moved soon, in memory of the host. Inlined by force, see prefetch_row.
   [[gnu::always_inline]] void ask_for(std::size_t row) { elements_.ask_for(row * width_, static_cast<std::int64_t>(width_)); }
 
   // Moves rows directory(keys[i]) of the table by row i of `gradients`, packed, times `scale`; the state lies like the table.
@@ -299,14 +299,14 @@ class OptimizerState {
                    RowsView<E> table) {
     with_slots(0, table.rows, [&](auto const&... places) { ops_.settle_rows(keys, count, directory, ages, table, places...); });
   }
-  // Takes rows first, first + 1, … of the table likewise, all those of `part`; `ages` are theirs.
+  // Takes rows first, first + 1, … of the table, all in `part`, through their steps as `settle_rows`; `ages` are theirs.
   template <class Ages, class E>
   void settle_all_rows(std::int64_t first, Ages const& ages, RowsView<E> part) {
     with_slots(first, part.rows, [&](auto const&... places) { ops_.settle_all_rows(ages, part, places...); });
   }
 
  private:
-  // Calls f, on a device, with the slots of so many rows, from `first` on, as kernels take them: those of elements, and of rows.
+  // Calls f, on a device, with the slots of `rows` rows, from `first` on, as kernels take them: of elements, and of rows.
   template <class F>
   void with_slots(std::int64_t first, std::int64_t rows, F&& f) {
     auto const part = [&]<class Entry>(Entry* memory, std::size_t width) {
@@ -325,7 +325,7 @@ class OptimizerState {
     if constexpr (requires { optimizer.initial(); }) return optimizer.initial();
     else return std::tuple{};
   }
-  // Returns the first values of row slots, likewise.
+  // Returns the first values of row slots, or none if the optimizer names none.
   static auto row_initial(O const& optimizer) {
     if constexpr (requires { optimizer.row_initial(); }) return optimizer.row_initial();
     else return std::tuple{};
@@ -342,7 +342,7 @@ class OptimizerState {
 template <class T, Optimizer O>
 class OptimizerSteps {
  public:
-  // Takes the settings of the first update. `given`: slots do not follow the first values yet.
+  // Copies the settings of the first update. `given`: slots do not follow the first values yet.
   OptimizerSteps(O const& optimizer, bool given) : optimizer_{optimizer}, given_{given} {}
 
   // Returns the settings, to be changed between updates, alike on all ranks: `reserve_update` notes them.
@@ -358,27 +358,27 @@ class OptimizerSteps {
   // Returns the rule of the next update. Throws the errors of the optimizer's `at`.
   auto next_rule() const { return change_.of(optimizer_, steps_).at(steps_ + 1); }
 
-  // Prepares for parameters from outside. Throws the errors of the optimizer's `at`, and an Error for a setting that is not
-  // finite.
+  // Prepares for parameters from outside, before they are written. Throws the errors of the optimizer's `at`, and an Error for
+  // a setting that is not finite.
   void reserve_adoption() const {
     if constexpr (adopts<O, T>)
       if (steps_ > 0) static_cast<void>(next_rule()), detail::check_settings(optimizer_);
   }
   // Notes that settings are going to change between updates.
   void expect_change() { change_.expect(); }
-  // Ends the update, once all parts were applied: the next one is another step.
+  // Ends the update, once all parts were applied: `steps()` grows by one.
   void end_update() {
     change_.updated(optimizer_);
     ++steps_;
   }
-  // Sets the number of updates so far, on a rank without a part in them.
+  // Sets `steps()`, the number of updates so far, on a rank without a part in them.
   void catch_up(std::int64_t steps) {
     if (steps > steps_) change_.updated(optimizer_);
     steps_ = steps;
   }
 
  protected:
-  // Shows an archive all of it.
+  // Shows an archive the number of steps, the settings and their changes. Throws the archive's errors.
   template <class A>
   void visit_steps(Items<A>& items) {
     items.number("steps", steps_);

@@ -66,8 +66,8 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
   static constexpr bool lazy = untouched<O> == Untouched::lazy;  // the optimizer leaves rows alone that nobody named
   static constexpr bool measures = false;                        // whole tensors: a table's rows are its tensors
 
-  // Called by the variable's constructor, which then calls `allocate` or `borrow`. Makes this rank's rows by `placement`, of
-  // `partitioner`, and their slots: `owner` is the rank's number among owners, or -1 if it owns nothing. Throws std::bad_alloc.
+  // Makes, for the variable's constructor, which then calls `allocate` or `borrow`, slots for this rank's rows by `placement`,
+  // of `partitioner`. `owner`: the rank's number among owners, or -1 if it owns nothing. May throw std::bad_alloc.
   SparseState(Ops const& ops, RegistrationPtr registration, Placement<IndexType, P> placement, std::int64_t width, int owner,
               O const& optimizer, P const& partitioner, Reduce reduce, BadIds bad_ids)
       : Rows{ops, directory_of(placement, sharded ? owner : -1), sharded ? placement.local_rows(owner) : placement.rows(),
@@ -87,19 +87,19 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
     registration_->detach();
   }
 
-  // Takes the first rows of each table of a stack, and the end of the last. Called by its constructor, before memory is
-  // allocated.
+  // Takes the first row of each table of a stack, and behind them the number of rows. By the variable's constructor, before
+  // `allocate`.
   void stack(List<IndexType> firsts) { firsts_ = std::move(firsts); }
-  // Returns the state of padded batches, if there are any, and their mistakes.
+  // Returns the state of the table's padded batches, and of their mistakes; empty if they are not padded.
   PaddedBatches<Space>& padded() { return padded_; }
-  // Ends an update of the padded table made by a graph: it counts, and was like the updates before.
+  // Ends an update of the padded table made by a graph: it counts, and its use is taken as the mean of the updates before.
   void replayed() {
     double const more = this->steps() > 0 ? 1 + 1 / static_cast<double>(this->steps()) : 1;
     seen.pushed *= more, seen.pulled *= more;
     this->end_update();
   }
-  // Allocates the table's own memory: each of this rank's rows as `initial_of(row)` says, by the variable's name and the row's
-  // number in the table.
+  // Allocates the table's own memory: each of this rank's rows as the Initializer initial_of(row) says, by the variable's name
+  // and the row's number in the table. May throw std::bad_alloc.
   template <class InitialOf>
   void allocate(InitialOf&& initial_of) {
     Fingerprint name_hash;
@@ -119,22 +119,22 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
   RegistrationPtr const& registration() const { return registration_; }
   // Returns the name, the same on all ranks.
   std::string const& name() const { return registration_->name; }
-  // Returns the rows of the whole table.
+  // Returns the number of rows of the whole table.
   std::int64_t rows() const { return placement_.rows(); }
   // Returns the number of tables: 1, or the tables of a stack.
   std::size_t tables() const { return firsts_.empty() ? 1 : firsts_.size() - 1; }
-  // Returns the first row of a table, or the end of all for `tables()`.
+  // Returns the number in the whole of the first row of table number `table`; for `tables()` the number of all rows.
   std::int64_t first_row(std::size_t table) const {
     if (firsts_.empty()) return table == 0 ? 0 : rows();
     return static_cast<std::int64_t>(firsts_[table]);
   }
   // Returns this rank's number among the owners, or -1.
   int owner() const { return owner_; }
-  // Returns the placement, the owner and key of each row; also if every rank has all rows, as plans are made by it.
+  // Returns the placement, the owner and key of each row, valid until rows move; also if every rank has all rows, for plans.
   Placement<IndexType, P> const& placement() const { return placement_; }
   // Returns the partitioner, with the number of pieces in force.
   P const& partitioner() const { return partitioner_; }
-  // Returns the policies to choose from under Auto.
+  // Returns the policies to choose from under Auto, the same on all ranks.
   static Slice<Choice const> choices() requires adaptive { return Exchange::choices; }
   // Returns the number among `choices` of the policy in force, the same on all ranks; 0 without Auto.
   std::size_t choice() const { return choice_; }
@@ -143,13 +143,13 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
     if constexpr (adaptive) return choices()[choice_].sharded;
     else return sharded;
   }
-  // Returns the number in the table of this rank's row `local`.
+  // Returns the number in the table of this rank's row `local`, 0 <= local < local_rows().
   std::int64_t global_row(std::int64_t local) const { return shards() ? placement_.global_row(owner_, local) : local; }
   // Returns the reduction of the ranks' gradients.
   Reduce reduce() const { return reduce_; }
   // Returns the answer to indices outside the table.
   BadIds bad_ids() const { return bad_ids_; }
-  // Returns the number of indices dropped by this rank so far, and known to it: of a padded table by its `padded`.
+  // Returns the number of indices dropped by this rank so far; of a padded table those known from the device by now.
   std::uint64_t dropped() const { return dropped_; }
   // Counts so many more dropped indices. Called by makers of plans that leave indices out.
   void count_dropped(std::size_t indices) { dropped_ += indices; }
@@ -158,7 +158,7 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
   // Returns the number of changes and moves of rows, the same on all ranks: a fetch notes it, and knows by it that its rows are
   // still right. It grows, also if an archive gives back earlier steps.
   std::int64_t changes() const { return this->steps() + moves_ + rewritten_; }
-  // Returns the number of moves of rows to other ranks, and of changes of their policy; it grows likewise.
+  // Returns the number of moves of rows to other ranks and of changes of their policy, the same on all ranks; it only grows.
   std::int64_t moves() const { return moves_ + undone_; }
 
   // Adds to the ranks' comparison before an update: the variable, the number of its step and moves, and the settings; and the
@@ -170,8 +170,8 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
     fold_fields(this->optimizer(), hash);
     if (registration_->compares_after(this->steps())) registration_->add_replica(hash);
   }
-  // Returns as Registration::replica has it. False if owners hold rows, or a device all; and, unless it is `settling`, if rows are
-  // behind: each rank's are behind by its own reads.
+  // Returns true, with a replica's checksum in `sum`, as Registration::replica. False if owners hold rows, or a device all;
+  // and, unless `settling`, if rows may be behind: each rank's are behind by its own reads.
   bool replica(std::uint64_t& sum, bool settling) {
     if constexpr (Space::host_readable) {
       if (shards() || (Rows::settles && !settling)) return false;
@@ -182,46 +182,46 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
     }
   }
 
-  // Returns this rank's rows, all up to date, to a possible writer.
+  // Returns this rank's rows, all up to date, to a possible writer. Valid until rows move (`end_move`).
   RowsView<T> local() {
     this->may_be_given();
     return this->settled();
   }
-  // Divides sums of rows in place: by `ranks` for the mean, or each by the number of indices that named its row. Called once,
-  // by the leader of the update.
+  // Divides sums of rows in place, as `reduce` says: by `ranks`, each by the number of indices that named its row, or not.
+  // Called once, by the leader of the update.
   void average(ReducedRows<IndexType, scalar_type, Space> const& reduced, int ranks) {
     std::size_t const count = most_of(reduced.keys);
     if (reduce_ == Reduce::mean && ranks > 1)
       this->ops().scale_down(reduced.rows, static_cast<std::int64_t>(count) * this->width(), static_cast<scalar_type>(ranks));
     if (counted()) this->ops().scale_rows_down(reduced.rows, this->width(), {reduced.counts, count});
   }
-  // Returns the scale for `apply` in place of `average`, to the same bits: 1 / ranks, if it is exact; 0 if it must not scale.
+  // Returns the scale for `apply` in place of `average`, to the same bits: 1 / ranks if exact, 1 for sums; 0 if none does it.
   double average_by_scale(int ranks) const {
     if (!Space::host_readable || counted()) return 0;
     if (reduce_ != Reduce::mean || ranks < 2) return 1;
     return (ranks & (ranks - 1)) == 0 ? 1.0 / ranks : 0;
   }
-  // Moves rows, on a device, by sums that are not there yet, of `addends` by `groups`, averaged on the way. `reduced` has the
-  // counts.
+  // Moves rows, on a device, by sums of `addends` by `groups` that are not there yet, averaged over `ranks` on the way.
+  // `reduced` has the counts, for a mean by count.
   void apply_runs(ReducedRows<IndexType, scalar_type, Space> const& reduced, RowsView<scalar_type const> addends,
                   Groups<IndexType, Space>& groups, int ranks) {
     Rows::apply_runs(addends, groups, reduce_ == Reduce::mean ? static_cast<scalar_type>(ranks) : scalar_type{1},
                      counted() ? reduced.counts : nullptr);
   }
-  // Has slots follow rows from outside, on all ranks. Throws the errors of the optimizer's `at`.
+  // Has slots follow rows written from outside; called on all ranks. Throws the errors of `reserve_adoption`.
   void adopt() {
     Rows::adopt();
     ++rewritten_;
   }
-  // Calls f(i, row) with this rank's row of keys[i], of the placement, to be changed. Called on all ranks, by `assign` and its
-  // kin.
+  // Calls f(i, row) with this rank's row of keys[i], a key of the placement, to be changed. Called on all ranks, by `assign`
+  // and its kin.
   template <class F>
   void rewrite(std::span<IndexType const> keys, F&& f) {
     Rows::rewrite(shards() ? keys : rows_of(keys), f);
     ++rewritten_;
   }
 
-  // Returns the numbers of the rows of keys of the placement. Valid until the next call.
+  // Returns the numbers in the table of the rows of these keys of the placement, in their order, valid until the next call.
   std::span<IndexType const> rows_of(std::span<IndexType const> keys) {
     ids_.resize_with_slack(keys.size());
     for (std::size_t i = 0; i < keys.size(); ++i) ids_[i] = row_of(keys[i]);
@@ -231,22 +231,22 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
   // The numbers of the rows of the keys of groups, on a device, as `touch` and `apply` take them.
   class RowNumbers {
    public:
-    // Refers to numbers just written by `rows_named`.
+    // Refers to the state, and to numbers just written by `rows_named`.
     template <class Keys>
     RowNumbers(SparseState& state, Keys const& keys) : state_{&state}, keys_{keys} {}
-    // Returns them in the host's memory; the keys are brought there for it.
+    // Returns the numbers in the host's memory; brings the keys there, and waits for them.
     std::span<IndexType const> here() const { return state_->rows_of(keys_here(keys_)); }
-    // Returns them in device memory, with room for the most there may be: the first `count` are numbers.
+    // Returns the numbers in device memory, with room for the most there may be: the first `count` are numbers.
     std::span<IndexType const> there(Ops const&) const { return {state_->numbers_.data(), most_of(keys_)}; }
-    // Returns their count, in device memory.
+    // Returns the place of their count, in device memory, valid as long as the keys.
     std::uint32_t const* count(Ops const& ops) const { return keys_.count(ops); }
 
    private:
     SparseState* state_;
     typename Groups<IndexType, Space>::Keys keys_;
   };
-  // Returns the numbers of rows of keys of groups likewise, if every rank has all rows: in the host's memory a span, on a
-  // device RowNumbers, unless only the host can tell. Valid until the next call.
+  // Returns the numbers of the rows of keys of groups as `touch` and `apply` take them, if every rank has all rows: in the
+  // host's memory a span, on a device RowNumbers, unless only the host can tell. Valid until the next call.
   template <class Keys>
   auto rows_named(Keys const& keys) {
     if constexpr (Space::host_readable || !placed_there) {
@@ -264,8 +264,8 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
   // Returns the first keys of owners in memory of the space, sent there once for each placement.
   std::span<IndexType const> bases_there() { return bases_there_.of(this->ops(), placement_.bases()); }
 
-  // Returns a plan without users, from an earlier batch or new, for a handle or an update, which counts itself among the users
-  // and gives it back. It stays in its place, and keeps its memory; as many are made as are ever held at once.
+  // Returns a plan without users, from an earlier batch or new, for a handle or an update, which counts itself among its users
+  // and gives it back. The state owns plans, which stay in their place and keep memory: as many as are ever held at once.
   Plan& take_plan() {
     auto const free = std::find_if(plans_.begin(), plans_.end(), [](auto const& known) { return known->users == 0; });
     Plan& plan = free == plans_.end() ? *plans_.emplace_back(make_owned<Plan>()) : **free;
@@ -273,16 +273,16 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
     return plan;
   }
 
-  // Returns the optimizer's slot of this name beside the rows of `local`, up to date. Throws Error (invalid_argument) if it is
-  // not there or not of S.
+  // Returns the optimizer's slot of this name beside the rows of `local`, up to date, valid as long. Throws Error
+  // (invalid_argument) if it is not there or not of S.
   template <class S>
   RowsView<S> slot(std::string_view slot_name) {
     return Rows::template slot<S>(slot_name, name());
   }
 
   // Shows an archive all state that outlives a step (core/archive.hpp). Under Auto an archive that reads deals the rows first,
-  // by its policy and pieces. No pull or update may be under way. Items read before an error stay: read the variable again, or
-  // give it up. A session's clock is its own: if a search goes on, set `step_began`.
+  // by its policy and pieces. No pull or update may be under way. Throws the archive's errors; items read before one stay: read
+  // the variable again, or give it up. A session's clock is its own: if a search goes on, set `step_began`.
   template <Archive A>
   void visit(A& archive) {
     Items<A> items{archive, name()};
@@ -356,8 +356,8 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
     // The arrays copied by this route: the rows, and each slot beside them.
     List<MovingArray> arrays;
   };
-  // Begins a move from or to shards: makes room and a route for it; rows stay in place, all up to date. Local, called by Auto
-  // on all ranks alike. May throw std::bad_alloc. The table must be the library's own, and no update of it under way.
+  // Begins a move from or to shards, and returns room and route for it; rows stay in place, all up to date. Called by Auto on
+  // all ranks alike. May throw std::bad_alloc. The table must be the library's own, and no update of it under way.
   template <Communicator C>
   Moved begin_move(Topology<C> const& topology, std::size_t choice, P const& partitioner) {
     Placement<IndexType, P> placement{partitioner, rows(), placement_.owners()};
@@ -372,8 +372,8 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
     });
     return moved;
   }
-  // Ends a move, after every row has arrived in the new room. Plans of earlier pulls stay usable: they name their rows by
-  // number from here on.
+  // Ends a move, after every row has arrived in the new room, which it takes. With `other_placement` keys change: plans of
+  // earlier pulls stay usable, and name their rows by number from here on.
   void end_move(Moved&& moved, bool other_placement) {
     for (auto& plan : plans_)
       if (other_placement && plan->users > 0) plan->retire([&](IndexType key) { return row_of(key); });
@@ -384,7 +384,7 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
     this->enter(std::move(moved.room), directory_of(placement_, shards() ? owner_ : -1));
     ++moves_;
   }
-  // Changes among policies that keep all rows on every rank; no row moves.
+  // Changes to another policy, by number, among those that keep all rows on every rank; no row moves.
   void change_choice(std::size_t choice) {
     choice_ = choice;
     ++moves_;
@@ -412,7 +412,7 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
   static Directory<IndexType> directory_of(Placement<IndexType, P> const& placement, int owner) {
     return owner >= 0 ? Directory<IndexType>{placement.base(owner)} : Directory<IndexType>{};
   }
-  // Makes room for the rows as another policy or number of pieces has it, with nothing in it yet.
+  // Makes empty room for the rows as another policy or number of pieces has it. Throws Error (mismatch) for no such policy.
   void deal(std::size_t choice, P const& partitioner) {
     if (choice == choice_ && partitioner.pieces == partitioner_.pieces) return;
     if (choice >= choices().size())
@@ -421,7 +421,7 @@ class SparseState : public Counted, public TableRows<T, IndexType, O, Space> {
     auto room = this->room_for(choices()[choice].sharded ? placement.local_rows(owner_) : rows());
     end_move({choice, partitioner, std::move(placement), std::move(room), {}, {}}, true);
   }
-  // Shows Auto's knowledge of the table, and the search, if one is on.
+  // Shows Auto's knowledge of the table, and the search, if one is on. Throws the archive's errors.
   template <class A>
   void visit_choice(Items<A>& items) {
     chooser.visit(items);

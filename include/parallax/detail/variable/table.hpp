@@ -15,7 +15,7 @@ namespace parallax::inline v0_2 {
 struct Initializer {
   // Distributions of values: all alike, evenly between two bounds, or normally.
   enum class Distribution : unsigned char { constant, uniform, normal };
-  // The distribution, `constant` unless told.
+  // The distribution; `constant` by default.
   Distribution distribution = Distribution::constant;
   // Bounds, or the mean of a normal distribution.
   double low = 0.0, high = 0.0;  // the upper bound, or the standard deviation
@@ -25,16 +25,16 @@ struct Initializer {
   // Compares all of it.
   friend bool operator==(Initializer const&, Initializer const&) = default;
 
-  // Returns the value of element (row, column) of the table whose name has this hash. Called once for each element, by its
-  // holder.
+  // Returns the value of element (row, column) of the table whose name has this hash, the same on all ranks. Called once for
+  // each element, by its holder.
   double value(std::uint64_t name_hash, std::int64_t row, std::int64_t column) const {
     if (distribution == Distribution::constant) return low;
     return drawn(name_hash, row, column);
   }
-  // Returns a drawn value.
+  // Returns the value of an element, not `constant`, by its distribution.
   double drawn(std::uint64_t name_hash, std::int64_t row, std::int64_t column) const;
 
-  // Returns a number in [0, 1) of the 53 highest bits, for `value`.
+  // Returns a number in [0, 1) of the 53 highest of `bits`, for `value`.
   static double unit(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
 };
 
@@ -72,7 +72,7 @@ struct Table {
   std::int64_t rows = 0;
   // Elements of a row.
   std::int64_t width = 0;
-  // The first values: zeros unless told.
+  // The first values: zeros by default.
   Initializer initial = {};
 };
 

@@ -23,10 +23,10 @@
 namespace parallax::inline v0_2 {
 
 // `rows` rows of `width` elements in memory of the space, owned or borrowed, and the steps taken with them. The directory maps
-// a key to its row. A step: reserve_update, then apply (or apply_runs, or apply_densified for all parts), then end_update. Rows
-// moved by exact semantics without a gradient are settled, step by step, before they are next read or updated. Rows of a type
-// of 16 bits are widened to be read or moved, and rounded after every step that moves them: everything else is of the wide
-// type. All functions are local. On a device they put work in the queue of `ops`.
+// a key to its local row. A step: reserve_update, then apply (or apply_runs, or apply_densified for all parts), then
+// end_update. Rows moved by exact semantics without a gradient are settled, step by step, before they are next read or updated.
+// Rows of a type of 16 bits are widened to be read or moved, and rounded after every step that moves them: everything else is
+// of the wide type. All functions are local. On a device they put work in the queue of `ops`.
 template <class T, class Index, Optimizer O, MemorySpace Space>
 class TableRows : public OptimizerSteps<computed_type<T>, O> {
   using Steps = OptimizerSteps<computed_type<T>, O>;
@@ -56,7 +56,7 @@ class TableRows : public OptimizerSteps<computed_type<T>, O> {
   // True if a device settles them.
   static constexpr bool settles_there = settles && !Space::host_readable;
 
-  // Makes the slots; the rows' memory comes by `allocate` or `borrow`, before anything else. `optimizer` is copied.
+  // Makes the slots; `allocate` or `borrow` brings the rows' memory. Copies `optimizer`. May throw std::bad_alloc.
   TableRows(Ops const& ops, Directory<Index> directory, std::int64_t rows, std::int64_t width, O const& optimizer)
       : Steps{optimizer, false},
         ops_{ops},
@@ -69,12 +69,12 @@ class TableRows : public OptimizerSteps<computed_type<T>, O> {
     zeros_.fill(Wide{});
   }
 
-  // Sets the listener to long work: the one that stands there by then, or nobody if it is null.
+  // Sets the place, which outlives this, of the listener to long work: the one that stands there by then, or null for nobody.
   void tells([[maybe_unused]] LongWork* const& whom) {
     if constexpr (settles && !settles_there) replaying_.tells(whom);
   }
   // Allocates the rows' own memory. `fill(row, T* out)` writes the first values of local row `row` to memory of the host, and
-  // is called once for each.
+  // is called once for each. May throw std::bad_alloc.
   template <class Fill>
   void allocate(Fill const& fill) {
     owned_.resize(elements(local_rows()));
@@ -97,7 +97,7 @@ class TableRows : public OptimizerSteps<computed_type<T>, O> {
     given_ = true;
   }
 
-  // Returns the given operations.
+  // Returns the operations on rows, as given to the constructor.
   Ops const& ops() const { return ops_; }
   // Returns the directory from keys to local rows.
   Directory<Index> directory() const { return directory_; }
@@ -105,24 +105,23 @@ class TableRows : public OptimizerSteps<computed_type<T>, O> {
   std::int64_t local_rows() const { return table_.rows; }
   // Returns the elements of a row.
   std::int64_t width() const { return table_.width; }
-  // Returns the rule of the next one; if a device settles rows, with a graph's other arguments. Throws the errors of the
+  // Returns the rule of the next update; if a device settles rows, with a graph's other arguments. Throws the errors of the
   // optimizer's `at`.
   auto next_rule() const {
     if constexpr (settles_there) return passed_.launched(steps_ + 1, Steps::next_rule());
     else return Steps::next_rule();
   }
-  // Returns the slots beside the rows as they lie, some perhaps of rows that are not settled.
+  // Returns the slots beside the rows as they lie, some perhaps of rows that are not settled. Valid as long as this.
   Slots const& optimizer_state() const { return slots_; }
 
-  // Returns all rows as of the last update. On a device: as of the work put in its queue so far.
+  // Returns all rows as of the last update; on a device for work put in the queue from now on. Valid until `enter`.
   RowsView<T> settled() {
     if constexpr (settles_there) settle_all(steps_, next_there());
     else if constexpr (settles) settle_up_to(steps_);
     return table_;
   }
 
-  // Returns the checksum of all rows as of the last update, and of the slots beside them, once there was one; in memory of the
-  // host.
+  // Returns the checksum of all rows, up to date, and, once there was an update, of the slots; in memory of the host.
   std::uint64_t checksum() {
     RowsView<T> const all = steps_ > 0 ? settled() : table_;
     std::uint64_t const values = detail::checksum(all.data, elements(all.rows) * sizeof(T));
@@ -132,8 +131,8 @@ class TableRows : public OptimizerSteps<computed_type<T>, O> {
   // touched, while no update or move is under way.
   RowsView<T const> stored() const { return table_; }
 
-  // Brings the rows of `keys` up to date; keys may repeat. Costs the steps that passed each of them by. Here and below keys are
-  // a span in the host's memory, or, but for `gather` and `rewrite`, the Keys of groups.
+  // Brings the rows of `keys` up to date, as of the last update; keys may repeat. Costs the steps that passed each of them by.
+  // Here and below keys are a span in the host's memory, or, but for `gather` and `rewrite`, the Keys of groups.
   template <class Keys>
   void touch([[maybe_unused]] Keys const& keys) {
     if constexpr (settles_there) {
@@ -152,7 +151,7 @@ class TableRows : public OptimizerSteps<computed_type<T>, O> {
     else ops_.widen_rows(RowsView<T const>{table_}, keys, directory_, out);
   }
 
-  // Calls f(i, row) with the row of keys[i], up to date, for each key once: f may change it.
+  // Calls f(i, row) with the row of keys[i], up to date, for each i: f may change the row, and its slots follow.
   template <class F>
   void rewrite(std::span<Index const> keys, F&& f) {
     touch(keys);
@@ -171,7 +170,7 @@ class TableRows : public OptimizerSteps<computed_type<T>, O> {
     given_ = true;
     if (steps_ > 0) begin_update();
   }
-  // Notes that rows are shown to a possible writer: before the first update, slots follow their values by then.
+  // Notes that rows are shown to a possible writer: the first update then has the slots follow the rows' values of its time.
   void may_be_given() {
     if (steps_ == 0) given_ = true;
   }
@@ -184,20 +183,21 @@ class TableRows : public OptimizerSteps<computed_type<T>, O> {
       }
   }
 
-  // Returns the number of passed steps taken by rows of the host.
+  // Returns the numbers of passed steps taken so far by rows in memory of the host; zeros if rows are never settled there.
   Replays replays() const {
     if constexpr (settles && !settles_there) return replaying_.replays();
     else return {};
   }
 
-  // Makes the last preparation of an update that may throw. Notes the optimizer's settings if they changed. When many notes
-  // have gathered, old rows are settled, some in each step, and notes are dropped. No bit of any read changes by this.
+  // Makes the last preparation of an update that may throw: errors of the optimizer's `at` and of settings that are not finite,
+  // std::bad_alloc. Notes changed settings. When many notes have gathered, settles old rows, some in each step, and drops
+  // notes. No bit of any read changes by this.
   void reserve_update() {
     auto const rule = Steps::next_rule();  // errors of `at` are thrown before the commit
     detail::check_settings(optimizer_);
     if constexpr (settles) note_settings(rule);
   }
-  // Prepares likewise the capture of a graph with an update, or its launch: kernels find all they want to settle rows by.
+  // Prepares, as `reserve_update`, a graph with an update for capture or launch: kernels find all they want to settle rows by.
   void reserve_launch() {
     begin_update();
     if constexpr (settles_there) {
@@ -205,7 +205,7 @@ class TableRows : public OptimizerSteps<computed_type<T>, O> {
       passed_.know(ops_, steps_);
     }
   }
-  // Moves the rows of `keys`, each once, by the packed rows of `gradients`, times `scale`.
+  // Moves the row of each keys[i], no key twice, by row i of `gradients`, packed, times `scale`.
   template <class Keys>
   void apply(Keys const& keys, Wide const* gradients, Wide scale) noexcept(Space::host_readable) {
     begin_update();
@@ -221,15 +221,15 @@ class TableRows : public OptimizerSteps<computed_type<T>, O> {
     }
     note_settled(keys);
   }
-  // Moves the rows of `groups`, on a device, by sums that are not there yet, of `addends`, each divided by its count, if there
-  // are counts, in memory of the space, else by `divisor`.
+  // Moves the rows of `groups`, on a device, by sums of `addends` that are not there yet: each is divided by its entry of
+  // `counts`, in memory of the space, or, if this is null, by `divisor`.
   void apply_runs(RowsView<Wide const> addends, Groups<Index, Space>& groups, Wide divisor, std::uint32_t const* counts) {
     begin_update();
     if constexpr (settles_there) settle_there(groups.named(), shown(groups.named()), true);
     slots_.apply_runs(addends, groups.there(ops_), directory_, divisor, counts, table_, rule());
   }
-  // Moves the rows from `first` on by a gradient of all rows. With `counted` the element behind a row is the number of indices
-  // that named it, and rows named by none are left alone by a lazy optimizer.
+  // Moves local rows first, first + 1, … by a gradient row for each, times `scale`. With `counted` the element behind a
+  // gradient row is the number of indices that named it, and rows named by none are left alone by a lazy optimizer.
   void apply_densified(std::int64_t first, RowsView<Wide const> gradients, bool counted,
                        Wide scale) noexcept(Space::host_readable) {
     begin_update();
@@ -267,7 +267,7 @@ class TableRows : public OptimizerSteps<computed_type<T>, O> {
             Slots{ops_, optimizer_, static_cast<std::size_t>(rows), static_cast<std::size_t>(width())},
             Buffer<std::int64_t, Space>{settles ? static_cast<std::size_t>(rows) : 0}};
   }
-  // Calls f(from, to, bytes of a row) for every array with rows to be brought. The table must be owned.
+  // Calls f(from, to, bytes of a row) for every array of rows to be brought, from here to `room`. The table must be owned.
   template <class F>
   void each_array(Room& room, F&& f) {
     f(reinterpret_cast<std::byte*>(owned_.data()), reinterpret_cast<std::byte*>(room.table.data()), elements(1) * sizeof(T));
@@ -277,7 +277,7 @@ class TableRows : public OptimizerSteps<computed_type<T>, O> {
     to = there;
     slots_.each_row_array([&](std::byte* memory, std::size_t bytes) { f(memory, *to++, bytes); });
   }
-  // Enters the rows after all have been brought, to the places known to `directory`.
+  // Enters the rows of `room`, with its memory, after all have been brought to the places known to `directory`.
   void enter(Room&& room, Directory<Index> directory) {
     directory_ = directory;
     owned_ = std::move(room.table);
@@ -286,14 +286,14 @@ class TableRows : public OptimizerSteps<computed_type<T>, O> {
     if constexpr (settles) replaying_.begin_again(), passed_.enter(ops_, std::move(room.settled), steps_);
   }
 
-  // Returns the slot of this name beside all rows, as of the last update.
+  // Returns the slot of this name beside all rows, up to date; throws as OptimizerState::slot. Valid until `enter`.
   template <class S>
   RowsView<S> slot(std::string_view name, std::string const& variable) {
     settled();
     return slots_.template slot<S>(name, variable);
   }
 
-  // Shows all state that outlives a step, rows that are not settled as they are. `extent`: the places of the rows in the table.
+  // Shows all state that outlives a step, unsettled rows as they are. `extent`: the rows' places. Throws the archive's errors.
   template <class A>
   void visit(Items<A>& items, Extent const& extent) {
     if constexpr (settles && !A::reads)  // notes needed by rows here may be gone, if many rows are old
@@ -306,7 +306,7 @@ class TableRows : public OptimizerSteps<computed_type<T>, O> {
   }
 
  private:
-  // Has the slots of some rows, from `first` on, follow them.
+  // Has the slots of `count` rows, from `first` on, follow them.
   template <class Rule>
   void adopt_rows(std::int64_t first, std::int64_t count, Rule const& rule) noexcept(Space::host_readable) {
     if constexpr (is_narrow)
@@ -315,7 +315,7 @@ class TableRows : public OptimizerSteps<computed_type<T>, O> {
                    [&](Wide* values) { slots_.adopt(values, elements(1), static_cast<std::size_t>(row) * elements(1), rule); });
     else slots_.adopt(table_.row(first), elements(count), elements(first), rule);
   }
-  // Returns the rule of the next update as operations take it; a captured step finds it elsewhere at every launch.
+  // Returns the rule of the next update as operations take it; a captured step finds it elsewhere. Throws as `next_rule`.
   auto rule() const {
     if constexpr (settles_there) {
       auto const* const there = next_there();
@@ -324,7 +324,7 @@ class TableRows : public OptimizerSteps<computed_type<T>, O> {
       return ops_.placed(next_rule(), *this);
     }
   }
-  // Returns this place, or null. Only if settles_there.
+  // Returns the place of a captured step's rule, or null without one. Only if settles_there.
   Launched const* next_there() const { return ops_.template place<Launched>(*this); }
   // Returns the elements of so many rows.
   std::size_t elements(std::int64_t rows) const { return static_cast<std::size_t>(rows) * static_cast<std::size_t>(width()); }
@@ -370,7 +370,7 @@ class TableRows : public OptimizerSteps<computed_type<T>, O> {
   }
   Wide* wide_row(std::int64_t i) { return wide_.data() + i * width(); }
 
-  // Returns keys as operations in the space find them, until the next call.
+  // Returns keys as operations in the space find them, valid until the next call.
   template <class Keys>
   std::span<Index const> shown(Keys const& keys) {
     applied_.renew();
@@ -444,12 +444,12 @@ class TableRows : public OptimizerSteps<computed_type<T>, O> {
     replaying_.begin_again();
     passed_.settled_to(end);
   }
-  // Settles some rows, from `first` on, up to step `last`; or, of a captured step, up to the one before `next`.
+  // Settles `count` rows, from `first` on, up to step `last`; or, of a captured step, up to the one before `next`.
   void settle_part(std::int64_t first, std::int64_t count, std::int64_t last, Launched const* next, bool updates) {
     slots_.settle_all_rows(first, passed_.ages(ops_, first, last, next, updates),
                            RowsView<T>{table_.row(first), count, width()});
   }
-  // Settles all rows.
+  // Settles all rows up to step `last`, or, of a captured step, up to the one before `next`.
   void settle_all(std::int64_t last, Launched const* next) {
     settle_part(0, local_rows(), last, next, false);
     if (!next) passed_.settled_to(last);

@@ -13,7 +13,7 @@
 
 namespace parallax::inline v0_2::detail {
 
-// The looks of a class without an axis.
+// The likely purpose of a class without an axis.
 enum class OptionLook { none, policy, optimizer, partitioner, space };
 
 // Returns the likely purpose of a class without an axis.
@@ -34,7 +34,7 @@ consteval OptionLook option_look() {
   else return OptionLook::none;
 }
 
-// One of its assertions fails: of a type that is no option.
+// Checks a type that is no option: one of its assertions fails, and tells the user the lack.
 template <class Option>
 struct check_option {
   static constexpr OptionLook look = option_look<Option>();
