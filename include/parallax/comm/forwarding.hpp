@@ -54,7 +54,7 @@ class Forwarding {
   }
 #include "parallax/detail/comm/abilities.hpp"
 
-  // Collective. Returns the host's all-reduce with nothing in between: see BareAllreduce.
+  // Collective. Returns a new object of the host's, for all-reduces with nothing in between: see BareAllreduce.
   auto bare()
     requires BareAllreduce<Host>
   {

@@ -94,7 +94,7 @@ class MpiCommunicator {
   // Posts a sum of doubles, as the overload for floats.
   Request iallreduce(int channel, double const* send, double* receive, std::size_t count);
 
-  // Collective. Returns sums over a duplicate of its own, for steps checked once. Throws Error (transport).
+  // Collective. Returns an object that sums, over a duplicate of its own, for steps checked once. Throws Error (transport).
   MpiBareSums bare() { return MpiBareSums{end_->comm}; }
 
   // Local. Ends the job, and mostly does not return: see the class. The rank at fault speaks first.
@@ -113,7 +113,7 @@ class MpiCommunicator {
 
   // Returns this rank's journal, owned by this object; peers ask for it by letters. A rank not waiting does not answer.
   Journal& journal() { return end_->journals.journal; }
-  // Local. Asks that rank by a letter; its answer is returned by a later call. Nothing as long as it has said nothing.
+  // Local. Asks that rank by a letter; a later call returns its answer, with `fresh` true, or its pause. Nothing before that.
   std::optional<RankStatus> status_of(int rank, bool& fresh) { return end_->journals.status_of(rank, fresh); }
   // Local. Takes in arrived questions and answers, and answers the questions.
   void answer() { end_->journals.answer(); }

@@ -240,7 +240,7 @@ class NcclCommunicator<Host>::Channels final : public detail::DeviceChannels, pu
     return *made;
   }
 
-  // Sets an operation out: with `compared` headers travel first, and the stream gets it in its turn. `bytes_to`: bytes by rank.
+  // Posts headers under `compared`, else begins in its turn; no wait. `bytes_to`: by rank. Errors: the host's, `supervise`'s.
   template <class BytesTo>
   void set_out(int channel, ChannelState& state, BytesTo&& bytes_to) {
     std::uint64_t const number = posted_ + 1;

@@ -113,7 +113,8 @@ class SocketCommunicator {
 
   // Returns this rank's journal, owned by this object; peers ask for it by messages.
   Journal& journal() { return end_->journals.journal; }
-  // Local. Asks that rank; its answer is returned by a later call. Nothing as long as it has said nothing.
+  // Local. Asks another rank, once, or nobody after an abort. A later call returns its answer, with `fresh` true, or a pause
+  // announced by it; nothing as long as there is neither. Returns this rank's own status at once. Error: misuse after a fork.
   std::optional<RankStatus> status_of(int rank, bool& fresh) { return end_->status_of(rank, fresh); }
   // Local. Makes progress, and answers ranks that asked.
   void answer() { end_->answer(); }
@@ -125,8 +126,7 @@ class SocketCommunicator {
     return end_->journals.longest_pause();
   }
 
-  // Memory in SharedSpace is lent in place, to ranks of the host.
-  // Returns true if both are one, or share memory.
+  // Returns true if both are one, or share memory: memory in SharedSpace is lent in place, to ranks of the host.
   bool lends(int one, int other) const { return end_->shares_memory(one, other); }
   // Local. Returns the place of memory in SharedSpace; one with id 0 for any other.
   Place place_of(void const* memory) const { return end_->lending.place_of(memory); }

@@ -18,10 +18,10 @@ namespace parallax::inline v0_2 {
 
 namespace detail {
 
-// An expression stored in memory: a matrix or an array, a map of one, a block, a transpose, a diagonal. For the concept:
-// anything derived from Eigen's DenseBase.
+// Takes anything derived from Eigen's DenseBase, in memory or not. Without a body: for the next concept, which asks for more.
 template <class D>
 void eigen_expression(Eigen::DenseBase<D> const&);
+// An expression stored in memory: a matrix or an array, a map of one, a block, a transpose, a diagonal.
 template <class M>
 concept EigenMatrix = requires(M& matrix) {
   eigen_expression(matrix);

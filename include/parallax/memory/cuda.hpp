@@ -67,8 +67,8 @@ class CudaSpace : public detail::RuntimeMemory<false> {
   }
 
   // Local. Returns `bytes` on the current device, at a multiple of 256 bytes, contents indeterminate; usable by any stream at
-  // once, for a resource's stream is waited for. Throws the errors of the runtime's memory or the resource: Error
-  // (out_of_memory, device).
+  // once, for a resource's stream is waited for. Throws Error (out_of_memory, device) of the runtime, or what a resource
+  // throws, as it is.
   static void* allocate(std::size_t bytes) {
     std::unique_lock lock{sources().mutex};
     Source& from = sources().of_device[device::current_device()];

@@ -265,18 +265,18 @@ class Session<C> {
     if constexpr (right) (detail::each_of(variables, one), ...);
   }
 
-  // Collective. Sets rows of a table in the host's memory: `rows` has one for each id, [ids x width]. The holder of a row
-  // writes it. The optimizer's slots beside it stay, but for one that adopts (Ftrl), and so do the values of earlier pulls'
-  // handles. Ranks may name different ids, or none; a row named twice is given the same bits. All is set or, with an Error,
-  // nothing: bad_id, as the variable's BadIds says; invalid_argument for rows of another shape, or a row that one rank gives
-  // twice and not alike; mismatch for one that two ranks give so.
+  // Collective. Sets rows of a table, which lies in the host's memory (asserted): `rows` has one for each id, [ids x width].
+  // The holder of a row writes it. The optimizer's slots beside it stay, unless it adopts values (Ftrl), and so do the values
+  // of earlier pulls' handles. Ranks may name different ids, or none; a row named twice is given the same bits. All is set or,
+  // with an Error, nothing: bad_id, if the variable has BadIds::error; invalid_argument for rows of another shape, or a row
+  // that one rank gives twice and not alike; mismatch for one that two ranks give so.
   template <class V, class Ids, class Rows>
   void assign(V const& table, Ids const& ids, Rows const& rows) {
     if constexpr (detail::check_assigned<V, Rows>())
       detail::assign(world_->core, table.at(ids), RowsView<typename V::scalar_type const>{rows_view(rows, table.width())});
   }
-  // Collective. Multiplies rows of a table in the host's memory by a factor, the same on all ranks. A row named by any rank is
-  // multiplied once, however often it is named; all else, and the errors, are those of `assign`. Only ids travel.
+  // Collective. Multiplies rows of a table, which lies in the host's memory, by a factor, the same on all ranks. A row named by
+  // any rank is multiplied once, however often it is named; all else, and the errors, are those of `assign`. Only ids travel.
   template <class V, class Ids>
   void scale(V const& table, Ids const& ids, double factor) {
     if constexpr (detail::check_rewritten<V>()) detail::scale(world_->core, table.at(ids), factor);
@@ -285,7 +285,7 @@ class Session<C> {
   // Collective. Searches, during the training, the number of pieces with the fastest steps: see PieceSearch. The next steps
   // with updates of `variable`, one under Auto, are timed, and after some of them its rows are dealt anew. Waits for the
   // agreement only; `decisions()` has the results. Meanwhile the policy stays; nothing is searched if every rank holds all
-  // rows. Errors: mismatch, if ranks search differently; misuse.
+  // rows. Errors: mismatch, if ranks search differently; misuse for a variable of another session.
   template <class V>
   void search_pieces(V const& variable, SearchOptions const& search = {}) {
     constexpr bool right = requires { requires V::State::adaptive; };
@@ -303,8 +303,8 @@ class Session<C> {
   // Local. Shows an archive (core/archive.hpp) everything that outlives a step: the session's own state, then each variable's
   // parameters, optimizer, policy and choices. A reading one gives them to a fresh session of as many ranks, with variables
   // made alike, and training goes on bit for bit. Name all variables of the session, each once, or in a range. Nothing may have
-  // been started or be on its way. Each rank shows its own share. Errors: misuse; mismatch, which names variable and item, and
-  // after which the session is to be given up.
+  // been started or be on its way. Each rank shows its own share. Errors: misuse, if it is not so; mismatch, which names
+  // variable and item; the archive's exceptions pass. After either of these in reading the session is to be given up.
   template <class A, class... Variables>
   void visit(A&& archive, Variables&... variables) {
     constexpr bool right = (true && ... && detail::VariableOrRange<Variables>);
@@ -324,10 +324,10 @@ class Session<C> {
   auto save(std::string const& directory, SaveOptions const& options, Things&&... things) {
     return detail::checkpoint<Operation::save>(*this, directory, options, things...);
   }
-  // Collective. Saves behind the steps: copies this rank's share, and returns; a thread of each rank writes it. The copies are
-  // of one step on all ranks. Returns the future Saved. Takes memory for the copy, which the session keeps for the next one.
-  // The next save or restore waits for its end, as `finish` does, and throws its error on all ranks alike: older generations
-  // are as they were. A session with another end gives it up.
+  // Collective. Saves behind the steps what `save` would: copies this rank's share, and returns the Saved of the generation to
+  // come; a thread of each rank writes it. The copies are of one step on all ranks. Their memory is kept for the next ones. The
+  // next save or restore waits for the end, as `finish` does, and throws an error of the writing on all ranks alike: older
+  // generations are as they were. A session that ends otherwise gives it up. Other errors: those of `save`.
   template <class... Things>
   auto save_async(std::string const& directory, SaveOptions const& options, Things&&... things) {
     return detail::checkpoint<Operation::save_async>(*this, directory, options, things...);

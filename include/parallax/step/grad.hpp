@@ -142,7 +142,7 @@ Mistaken counted_rows() {
   return {};
 }
 
-// Returns the update for every `grad` of a handle, with a row for each `per`. The step checks their number, and refuses.
+// Returns the update for `grad` of a handle: a row for each `per`. Refers to its plan and `rows`; the step checks their number.
 template <class Handle, class Rows>
 auto grad_of_pull(Handle const& handle, Rows const& rows, RowsPer per) {
   using State = typename Handle::state_type;

@@ -357,11 +357,11 @@ class BasicVariable<Sparse, Policy, O, P, Space, T, IndexType>
   }
 
   // Local. Names these indices in bags, for a pull: bag b holds the indices at positions [offsets[b], offsets[b + 1]), so
-  // `offsets` begins with 0 and ends with the number of indices. Each bag's rows are pooled on this rank, by sum or mean, or
-  // summed with a weight per index. Of a stack the bags of each table follow those of the table before, as many for each of
-  // them; an index is a row's number in the table of its bag. Indices in device memory may have their offsets there, too
-  // (px::on_device), of std::int32_t or std::int64_t; offsets of the host's may be written again after the return of the call
-  // with the bags.
+  // `offsets` begins with 0 and ends with the number of indices; others are an Error (invalid_argument) of the pull. Each bag's
+  // rows are pooled on this rank, by sum or mean. Of a stack the bags of each table follow those of the table before, as many
+  // for each of them; an index is a row's number in the table of its bag. Indices in device memory may have their offsets
+  // there, too (px::on_device), of std::int32_t or std::int64_t. Nothing is copied here: memory of the host must outlive the
+  // call with the bags, and memory of a device also the work put in its stream by that call.
   template <class Ids, class Offsets>
   auto bags(Ids const& ids, Offsets const& offsets, Pool pool = Pool::sum) const {
     return bags_of(ids, offsets, pool, false);

@@ -126,7 +126,7 @@ class KeeperOf : public Keeper {
 // One argument of a push, at a worker. Made for one call. Refers to the argument.
 class Brought {
  public:
-  // Writes the section that brings owner `owner` its share, or asks for it. The letter refers to this.
+  // Writes the section for owner `owner`: its share or, in an Asked, the question for it. The letter refers to this.
   virtual void write(int owner, LetterDraft& letter) const = 0;
 
   // The variable's number, by the worker.

@@ -49,7 +49,7 @@ constexpr std::size_t letter_padded(std::size_t bytes) { return (bytes + 7) / 8 
 
 // Bytes of letters by payload, for a session's Traffic.
 using LetterBytes = std::array<std::uint64_t, payloads>;
-// Adds a letter's bytes to one direction of the traffic.
+// Adds a letter's bytes to one direction of the traffic: to `all`, and also to `between_hosts` if it is not `within_host`.
 inline void count_letter(LetterBytes const& bytes, bool within_host, std::array<Traffic::Bytes, payloads>& into) {
   for (std::size_t p = 0; p < payloads; ++p) into[p].all += bytes[p], into[p].between_hosts += within_host ? 0 : bytes[p];
 }

@@ -88,7 +88,7 @@ class Service {
     auto const least = std::min_element(clock_.begin(), clock_.end());
     return least == clock_.end() || *least == far ? -1 : peers_[static_cast<std::size_t>(least - clock_.begin())].rank;
   }
-  // Local, once all is over. Throws Error (mismatch) if entries of a followed log are left.
+  // Local, once all is over. Throws Error (mismatch) if entries of the log in AsyncOptions::replay are left.
   void check_followed() const {
     if (replay_ && next_ < replay_->size()) refuse_log(next_, "it goes on, and all workers have left");
   }
@@ -120,7 +120,7 @@ class Service {
     bool parked = false, left = false;
   };
 
-  // Takes letters of worker number `worker`, as many as there are and as may be. Returns true if there was any.
+  // Takes letters of worker number `worker`, as many as there are and as may be. Returns true if any. Throws as `poll`.
   bool hear(std::size_t worker) {
     Peer& peer = peers_[worker];
     for (int taken = 0; taken < most_at_once; ++taken) {
@@ -170,7 +170,7 @@ class Service {
     else ++counts_.waits[worker];
   }
   // Takes letters in the order of a log, as far as they are here: of the one to replay, or of the leader's orders. A parked
-  // pull is answered at its entry; nothing else waits for anything but its turn. Returns true if there was any.
+  // pull is answered at its entry; nothing else waits for anything but its turn. Returns true if any. Throws as `poll`.
   bool follow() {
     RunLog const& log = replay_ ? *replay_ : orders_;
     std::size_t& at = replay_ ? next_ : at_;
@@ -202,7 +202,7 @@ class Service {
     }
     return any;
   }
-  // Takes a worker's next letter into `letter_`. Returns false if none has come.
+  // Takes a worker's next letter into `letter_`. Returns false if none has come. Throws the errors of the world.
   bool fetch(std::size_t worker) {
     if (peers_[worker].rank != leader_) return world_->take(LetterLane::requests, peers_[worker].rank, letter_);
     if (held_.empty()) return false;
@@ -210,7 +210,7 @@ class Service {
     held_.erase(held_.begin());
     return true;
   }
-  // Takes the letters of the leader's rank: its orders, and its worker's requests.
+  // Takes the letters of the leader's rank: its orders, and its worker's requests. Throws as `poll`.
   void hear_leader() {
     while (world_->take(LetterLane::requests, leader_, letter_)) {
       LetterReader letter{letter_};
@@ -227,7 +227,7 @@ class Service {
       letter.end(*topology_, *traffic_);
     }
   }
-  // Sends the other owners the entries noted since the last orders, as far as there is room.
+  // Sends the other owners the entries noted since the last orders, as far as there is room. Throws the errors of the world.
   void give_orders() {
     auto const& numbers = orders_.numbers();
     for (std::size_t i = 0; i < told_.size(); ++i)
@@ -253,7 +253,7 @@ class Service {
     ++counts_.ages[worker][age < 0 ? 0 : std::min(static_cast<std::size_t>(age), most_ages)];
     return scale_ == PushScale::by_staleness && age > 1 ? 1 / static_cast<double>(age) : 1;
   }
-  // Commits complete clocks, pushed by their quorum, or by all workers that have not left. Returns true if there was any.
+  // Commits complete clocks, pushed by their quorum, or by all workers still there. Returns true if any. Throws as `commit`.
   bool commit_clocks() {
     for (bool any = false;; any = true) {
       members_.clear();
@@ -302,18 +302,18 @@ class Service {
     }
     ++committed_;
   }
-  // Drops a late push: it is read, and nothing becomes of it.
+  // Drops a late push: it is read, and nothing becomes of it. Throws Error (mismatch) of a wrong one.
   void drop(std::size_t worker, Letter const& push) {
     LetterReader letter{push};
     each_section(letter, [&](Keeper& variable, SectionHeader const& section) { variable.pushed(letter, section.count); });
     ++counts_.dropped[worker];
   }
-  // Answers the pulls that may be answered now.
+  // Answers the pulls that may be answered now. Throws as `poll`.
   void answer_parked() {
     for (std::size_t worker = 0; worker < peers_.size(); ++worker)
       if (peers_[worker].parked && rule_->may_read(LetterReader{peers_[worker].pull}.header().clock, clocks())) answer(worker);
   }
-  // Answers the parked pull of worker number `worker`, without a wait: an answer is never refused.
+  // Answers worker number `worker`'s pull, parked until then, without a wait: an answer is never refused. Throws as `poll`.
   void answer(std::size_t worker) {
     LetterReader letter{peers_[worker].pull};
     draft_.begin({LetterKind::rows, letter.header().sections, letter.header().clock, committed_, clocks().least});

@@ -112,8 +112,8 @@ inline constexpr std::string_view lock_name = "checkpoint.lock";
 // Returns this process in words for the lock's file: its number and host, the launcher's name of its job, and the time.
 std::string this_holder();
 
-// The lock of one folder, by flock, held until this object is gone: the kernel gives it back however the process ends, and on
-// NFS it holds between hosts. On a file system without locks, or in a folder not to be written to, nobody is kept out.
+// The lock of one folder, by flock, held until this object is gone or the process ends; on NFS it holds between hosts. Others
+// are refused at once, by a FormatError; nobody is on a file system without locks, or in a folder not to be written to.
 class FolderLock {
  public:
   // Takes the lock, without a wait. Throws FormatError if another job or session of this process has it, FileError on failures.

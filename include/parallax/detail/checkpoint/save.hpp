@@ -96,7 +96,7 @@ struct Homes {
 struct NewGeneration {
   // Returns the name of a rank's file in the unfinished folder.
   std::string shard(int rank) const { return making + "/" + shard_name(rank); }
-  // Returns true if older generations may be removed.
+  // Returns true if the options of the save ask for older generations to be removed: `keep` or `keep_for` is not 0.
   bool removes() const { return keep > 0 || keep_for > 0; }
 
   GenerationFacts facts;

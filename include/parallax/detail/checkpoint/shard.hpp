@@ -191,7 +191,7 @@ class ShardWriter {
     draft.put_known([&](std::uint64_t at, std::span<std::byte const> bytes) { file_.write(at, bytes); });
   }
 
-  // Writes the rows `bytes` of a part, from its row `place` on, and takes the checksums of whole blocks. Throws FileError.
+  // Writes rows `bytes` of a part, from row `place` on, and takes checksums. All come in order, part by part. Throws FileError.
   void rows(std::size_t part, std::int64_t place, std::span<std::byte const> bytes) {
     auto const row_bytes = static_cast<std::size_t>(draft_->row_bytes(part));
     std::uint64_t at = draft_->begin(part) + static_cast<std::uint64_t>(place) * row_bytes;

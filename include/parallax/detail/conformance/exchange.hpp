@@ -228,7 +228,7 @@ inline std::size_t ragged(std::uint64_t seed, int source, int target) {
   }
 }
 
-// Collective, and waits: all ranks give the same seed. Runs one whole operation of ragged sizes on a channel.
+// Collective, and waits; all ranks give one seed. Runs one whole operation of ragged sizes on a channel. Throws Error, Failure.
 template <class C>
 void exchange_ragged(C& comm, int channel, std::uint64_t seed) {
   exchange(comm, channel, CheckedTransfer{comm, seed, [&](int source, int target) { return ragged(seed, source, target); }});

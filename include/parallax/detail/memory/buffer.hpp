@@ -36,7 +36,7 @@ class Buffer {
   ~Buffer() { release(); }
 
   // Makes the size `size` elements. Throws the space's errors: `std::bad_alloc` of HostSpace, Error (out_of_memory, device) of
-  // others; and `std::bad_alloc` if the bytes cannot be counted. Beyond the capacity all pointers to elements become invalid.
+  // others, or their resource's; `std::bad_alloc` for bytes beyond counting. Growth past the capacity makes pointers invalid.
   void resize(std::size_t size) {
     if (size > capacity_) grow(size);
     size_ = size;

@@ -20,14 +20,14 @@ namespace parallax::inline v0_2 {
 namespace detail {
 
 // Local, once the rows of a pull are here. Completes them for a handle: if indices were dropped or the batch is padded, a row
-// of zeros is put behind the rows, and `inverse` leads to it.
+// of zeros is put behind the rows, and `inverse` leads to it. May allocate, and throws for want of memory.
 template <class State>
 void finish_pull(PulledRows<State> const& handle) {
   if (handle.dropped() > 0 || handle.plan()->padded)
     handle.plan()->append_zeros(handle.state().ops(),
                                 static_cast<std::size_t>(handle.width()) * sizeof(typename State::scalar_type));
 }
-// Completes the rows of bags, then sums them in the order of the indices, times weights or divided by the indices kept.
+// Completes rows of bags likewise, and sums them in the order of the indices, times weights or divided by the indices kept.
 template <class State>
 void finish_pull(PulledBags<State> const& handle) {
   using T = typename State::scalar_type;

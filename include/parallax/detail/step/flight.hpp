@@ -91,7 +91,7 @@ class Flight {
   }
   // Returns true if owners measure for other ranks.
   bool shares_measures() const { return manifest_.measured.shared(); }
-  // Collective, polled. Returns true once every rank has the sums measured by optimizers.
+  // Collective, polled. Returns true once this rank has all sums measured by optimizers.
   bool gather_measures() { return manifest_.measured.gather(dense_.lane()); }
 
   // Local, before `prepare`. Lets the ids of these fetches, which outlive the flight, travel with the updates.

@@ -27,14 +27,14 @@ struct SessionOptions {
   // Conditions for variables under Auto to go over from policy to policy.
   AutoOptions choice = {};
   // True if the first update of a variable compares a checksum of each rank's replica before it. A forgotten `broadcast` is
-  // then an error (mismatch) and no silence. Costs one pass over the memory, no message and no byte. For variables made from
-  // now on, in memory of the host.
+  // then an error (mismatch) and no silence. Costs one pass over the memory, no message and no byte. Only variables made
+  // from now on, in memory of the host, follow it.
   bool compare_replicas = true;
   // Number of updates of a variable between two comparisons of replicas. After so many the next update compares a checksum of
   // each rank's replica, values and slots. A replica gone astray, by broken memory or by an act of the program, is an error
   // (mismatch). It names the variable and the ranks, and the update is not applied. Costs a pass over the memory each time, no
-  // message and no byte; rows left behind by an exact optimizer are settled for it. 0: never. Likewise for variables made from
-  // now on, in memory of the host.
+  // message and no byte; rows left behind by an exact optimizer are settled for it. 0: never. Only variables made from now on,
+  // in memory of the host, follow it.
   std::int64_t compare_replicas_every = 0;
 
   bool operator==(SessionOptions const&) const = default;

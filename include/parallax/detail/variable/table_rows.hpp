@@ -31,7 +31,7 @@ template <class T, class Index, Optimizer O, MemorySpace Space>
 class TableRows : public OptimizerSteps<computed_type<T>, O> {
   using Steps = OptimizerSteps<computed_type<T>, O>;
   using Steps::optimizer_, Steps::change_, Steps::given_, Steps::steps_;
-  // Rows that move without a gradient are behind; others never are.
+  // Empty stand-in for PassedSteps, as NeverReplays for Replaying: rows that rest without a gradient are never behind.
   struct NonePassed {
     using Launched = void;
     NonePassed(RowOps<Space> const&, std::size_t, O const&) {}
@@ -427,7 +427,7 @@ class TableRows : public OptimizerSteps<computed_type<T>, O> {
       for (Index const key : keys_here(keys)) passed_.of(directory_(key)) = steps_ + 1;
   }
 
-  // Settles the rows of keys, which are `there`, on a device. With `updates` the update under way moves them.
+  // Settles the rows of `keys` on a device; `there`: the keys in its memory. `updates`: the update under way moves them next.
   template <class Keys>
   void settle_there(Keys const& keys, std::span<Index const> there, bool updates) {
     slots_.settle_rows(there, count_of(keys), directory_, passed_.ages(ops_, 0, steps_, next_there(), updates), table_);

@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(threads) copy_all_kernel(CopyList const list, 
 
 }  // namespace detail
 
-// Makes the copies of a list, by one kernel in the order of the stream; nothing of an empty one. Throws Error (device).
+// Puts a kernel into the stream for all copies of a list, none if it is empty. The list is free on return. Error (device).
 inline void copy_all(cudaStream_t stream, CopyList const& list) {
   std::uint64_t const tiles = std::max<std::uint64_t>(1, detail::ceil_div(list.most_bytes, detail::copy_tile));
   unsigned const each = detail::grid_for(tiles);

@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
-// Launches the move in units of `Unit`, if the rows of table and packed rows are whole numbers of them; returns true if it has.
+// Launches the move in units of `Unit`; returns false instead if not all rows are aligned whole units. Throws Error (device).
 template <bool gather, class Unit, class T, class Index>
 bool try_move_rows(cudaStream_t stream, RowsView<T> table, std::span<Index const> indices, Directory<Index> directory,
                    Count count, T* rows) {
@@ -60,7 +60,7 @@ bool try_move_rows(cudaStream_t stream, RowsView<T> table, std::span<Index const
   return true;
 }
 
-// Gathers rows of the table, or scatters them to it, in the widest units of which all rows are whole numbers.
+// Gathers rows of the table, or scatters them to it, in the widest units that fit all rows. Throws Error (device).
 template <bool gather, class T, class Index>
 void move_rows(cudaStream_t stream, RowsView<T> table, std::span<Index const> indices, Directory<Index> directory, Count count,
                T* rows) {

@@ -20,7 +20,7 @@ PARALLAX_STRICT_ARITHMETIC_BEGIN
 namespace parallax::inline v0_2::device {
 namespace detail {
 
-// Returns the step to bring rows up to.
+// Returns the last step for rows to take: `last` of the ages, or, in a captured step, the step before that one.
 template <class Rule>
 __device__ std::int64_t last_step(RowAges<Rule> const& ages) {
   return ages.next ? ages.next->own.step - 1 : ages.last;

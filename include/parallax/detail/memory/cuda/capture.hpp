@@ -34,7 +34,7 @@ struct ByteList {
 class Kept {
  public:
   virtual ~Kept() = default;
-  // Notes a launch of the graph, locally, whatever is to be put in the stream behind it.
+  // Notes a launch of the graph, just put in the stream, and may put work of its own behind it. Local.
   virtual void launched() = 0;
 };
 

@@ -150,7 +150,7 @@ class BasicChooser {
     items.number("auto.room_for_replicas", room_for_replicas_, Share::world);
   }
 
-  // Returns the means of the observed steps; zeros before the first.
+  // Returns the means of the observed steps, the last of which weighs a fifth; zeros before the first.
   TableUse const& use() const { return use_; }
   // Returns the number of observed steps.
   std::int64_t steps() const { return steps_; }

@@ -1,5 +1,5 @@
 // The legs of journeys of rows: each a transfer from level k of a plan over hop k, or to everybody. A journey owns its legs,
-// opens the slips of the next one, writes, and reads its arrivals.
+// opens the slips of the next one, writes, and reads its arrivals. All of it is local: the mail travels.
 #pragma once
 
 #include <cstdint>

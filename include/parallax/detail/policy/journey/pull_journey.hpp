@@ -160,8 +160,8 @@ class PullJourney {
     if (leg_ == PullLoad::rows) write_rows(mail.template of<Space>());
   }
 
-  // Takes the leg's arrivals: counts are noted, keys merged and cut for the next hop, rows kept for the hop below. After the
-  // last leg the plan's `values` have a row for each of its distinct keys, in their order.
+  // Takes the leg's arrivals, local: counts are noted, keys merged and cut for the next hop, rows kept for the hop below. After
+  // the last leg the plan's `values` have a row for each distinct key, in order. Waits and throws as the plan's `cut` does.
   void read(Mails<C>& mail) {
     switch (leg_) {
       case PullLoad::counts:

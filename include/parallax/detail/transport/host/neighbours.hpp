@@ -1,6 +1,5 @@
 // Neighbours: ranks of one host. Blocks go through shared memory, copied in by the sender and out by the receiver. Endpoints
-// whose ranks are processes (detail/transport/mpi/endpoint.hpp, detail/transport/socket/endpoint.hpp) make one if their host
-// has several ranks.
+// whose ranks are processes (MPI's and the one of sockets) make one if their host has several ranks.
 #pragma once
 
 #include <atomic>
@@ -142,7 +141,8 @@ class Neighbours {
     blocks.drop(i);  // in order: a ring serves the first to come
   }
 
-  // Calls copy(offset, bytes) for a run of `left` bytes at `position` of a ring, up to `limit` or its end. Returns its bytes.
+  // Calls copy(offset, bytes), once, for the next of `left` bytes at `position` of a ring: as far as `limit`, the ring's end
+  // and run_bytes() allow. Returns their number, or 0 without a call.
   template <class Copy>
   std::size_t move(std::uint64_t position, std::uint64_t limit, std::size_t left, Copy&& copy) const {
     std::size_t const offset = static_cast<std::size_t>(position % ring_bytes_);

@@ -41,7 +41,7 @@ PARALLAX_INLINE bool MpiEndpoint::meet(int one, int other) const {
   return group >= 0 && group == groups[static_cast<std::size_t>(other)];
 }
 
-// Meets the ranks for the first time: under the deadline, for one may never come.
+// Collective. Meets the ranks for the first time; one missing at the deadline ends the job. Throws Error (transport).
 PARALLAX_INLINE void MpiEndpoint::duplicate(MPI_Comm parent) {
   MPI_Comm_rank(parent, &rank);
   MPI_Comm_size(parent, &size);
@@ -59,7 +59,7 @@ PARALLAX_INLINE void MpiEndpoint::duplicate(MPI_Comm parent) {
   mpi_check(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }
 
-// Tells every rank the ranks of each host, and finds the options that differ between ranks.
+// Collective. Tells every rank the ranks of each host. Throws Error: mismatch if ranks have different options, transport.
 PARALLAX_INLINE void MpiEndpoint::agree() {
   struct Host {
     MPI_Comm comm = MPI_COMM_NULL;
@@ -107,7 +107,7 @@ PARALLAX_INLINE void MpiEndpoint::agree() {
   meet_neighbours(host.comm, std::move(here));
 }
 
-// Finds the ranks with shared memory: all of a host, or none, and known everywhere.
+// Collective. Finds the ranks with shared memory: all of a host, or none, and known everywhere. Throws Error (transport).
 PARALLAX_INLINE void MpiEndpoint::meet_neighbours(MPI_Comm host, List<int> here) {
   int group = -1;
   if (options.shared_memory && here.size() > 1) {

@@ -79,7 +79,7 @@ struct MpiEndpoint {
   // Moves on everything, without waiting. Returns true once the channel's operation is complete: then the channel is free.
   // Throws Error: mismatch for a block of another size or missing, transport.
   bool progress(int channel);
-  // Returns a rank whose block is missing or untaken on the channel, one of this host before one of another, or -1.
+  // Returns a rank that has not delivered on the channel or not taken this rank's block, one of this host first; or -1.
   int waiting_for(int channel) const;
   // Cancels the channel's operation. Waits at most a second for peers that still use its memory; then ends the job.
   void withdraw(int channel) noexcept;

@@ -131,7 +131,7 @@ class MpiDebts {
   static void watch();
   // Notes a new communicator by its journal, which must stay until `leave`, its rank of this process, and its deadline.
   static void enter(Journal const& journal, int rank, std::chrono::nanoseconds deadline);
-  // Notes the end of a communicator, and of its journal: a session still open there is forgotten.
+  // Notes the end of a communicator and its journal. A session open there was forgotten: the exit code is `mpi_abort_code`.
   static void leave(Journal const& journal);
   // Makes a thread that says on stderr, if a session was forgotten by a rank other than 0, that peers go on. Returns at once,
   // or, without a thread, after the line. Called before MPI_Finalize waits for the peers: if all forget to finish, they end

@@ -121,8 +121,8 @@ OwnedDescriptor listening_socket(SocketAddress const& address);
 // Returns a socket that listens at all addresses here, of IPv6 and IPv4 if there are both. Throws Error like listening_socket.
 OwnedDescriptor listening_everywhere(std::uint16_t port);
 
-// Tunes a connected socket: small messages go at once, and a host that is gone is noticed though nobody writes to it. Not
-// before it has been silent for half of the deadline: 7 probes, a twelfth of the deadline apart, once nothing came for 10 s.
+// Tunes a connected socket, as far as the system lets it, without errors: small messages go at once, and a host that is gone is
+// noticed though nobody writes to it. Not before half of the deadline: 7 probes, a twelfth of it apart, after 10 s of silence.
 void tune(OwnedDescriptor const& socket, std::chrono::nanoseconds deadline);
 
 }  // namespace parallax::detail
