@@ -472,9 +472,9 @@ class TableRows : public OptimizerSteps<computed_type<T>, O> {
   Shown<Index, Space> applied_;
   // The friend that settles rows of the host.
   friend Replaying;
-  // On a device: the place of the next sweep.
-  [[no_unique_address]] std::conditional_t<settles_there, Sweep, std::conditional_t<settles, Replaying, NeverReplays>>
-      replaying_;
+  // On a device: the place of the next sweep. An empty one has an address of its own: nvcc 13 lays out no class derived from one
+  // that ends in a member without.
+  std::conditional_t<settles_there, Sweep, std::conditional_t<settles, Replaying, NeverReplays>> replaying_;
 };
 
 }  // namespace parallax
