@@ -3,7 +3,6 @@
 // https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html. Little-endian and row-major.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -52,11 +51,8 @@ template <class T>
 constexpr Dtype dtype_of() {
   static_assert(std::is_arithmetic_v<T> && sizeof(T) <= 8,
                 "parallax: this type has no dtype: specialise parallax::npy::DtypeOf, or use bytes()");
-  if constexpr (std::is_same_v<T, bool>) return Dtype::b1;
-  if constexpr (std::is_floating_point_v<T>) return sizeof(T) == 4 ? Dtype::f4 : Dtype::f8;
-  constexpr Dtype of_signed[] = {Dtype::i1, Dtype::i2, Dtype::i4, Dtype::i8};
-  constexpr Dtype of_unsigned[] = {Dtype::u1, Dtype::u2, Dtype::u4, Dtype::u8};
-  return (std::is_signed_v<T> ? of_signed : of_unsigned)[std::bit_width(sizeof(T)) - 1];
+  using D = Dtype;
+  return dtype_among<T, D>(D::b1, D::f4, D::f8, {D::i1, D::i2, D::i4, D::i8}, {D::u1, D::u2, D::u4, D::u8});
 }
 
 }  // namespace detail

@@ -3,7 +3,6 @@
 // of https://github.com/huggingface/safetensors. Everything is little-endian and row-major.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -56,11 +55,8 @@ template <class T>
 constexpr Dtype dtype_of() {
   static_assert(std::is_arithmetic_v<T> && sizeof(T) <= 8,
                 "parallax: this type has no dtype: specialise parallax::safetensors::DtypeOf, or use bytes()");
-  if constexpr (std::is_same_v<T, bool>) return Dtype::boolean;
-  if constexpr (std::is_floating_point_v<T>) return sizeof(T) == 4 ? Dtype::f32 : Dtype::f64;
-  constexpr Dtype of_signed[] = {Dtype::i8, Dtype::i16, Dtype::i32, Dtype::i64};
-  constexpr Dtype of_unsigned[] = {Dtype::u8, Dtype::u16, Dtype::u32, Dtype::u64};
-  return (std::is_signed_v<T> ? of_signed : of_unsigned)[std::bit_width(sizeof(T)) - 1];
+  using D = Dtype;
+  return dtype_among<T, D>(D::boolean, D::f32, D::f64, {D::i8, D::i16, D::i32, D::i64}, {D::u8, D::u16, D::u32, D::u64});
 }
 
 }  // namespace detail

@@ -17,6 +17,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -93,6 +94,14 @@ struct DtypeFacts {
   std::string_view name;
   std::size_t size;
 };
+// Returns the dtype of T, of bool, float, double or an integer. `of_signed` and `of_unsigned`: of 1, 2, 4 and 8 bytes.
+template <class T, class Dtype>
+constexpr Dtype dtype_among(Dtype boolean, Dtype single, Dtype twofold, Dtype const (&of_signed)[4],
+                            Dtype const (&of_unsigned)[4]) {
+  if constexpr (std::is_same_v<T, bool>) return boolean;
+  if constexpr (std::is_floating_point_v<T>) return sizeof(T) == 4 ? single : twofold;
+  return (std::is_signed_v<T> ? of_signed : of_unsigned)[std::bit_width(sizeof(T)) - 1];
+}
 
 // The text of a file's header, read by its format's parser from the beginning on. Refers to text and path. Errors name a byte.
 class HeaderText {
